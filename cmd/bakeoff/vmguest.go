@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"os"
@@ -106,17 +107,17 @@ func valuesOf(key string) (func(*vm.Guest) []string, error) {
 // EXPRESSION without regard to case. A key that a guest lacks never matches. As for vmadm, the
 // last filter of a key counts.
 func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
-	for _, f := range filters {
 	last := map[string]string{}
 	for _, f := range filters {
 		key, _, _ := strings.Cut(f, "=")
 		last[key] = f
 	}
+	for _, f := range filters {
 		key, value, ok := strings.Cut(f, "=")
-		if !ok {
 		if last[key] != f {
 			continue
 		}
+		if !ok {
 			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not a filter", f),
 				"write KEY=VALUE, or KEY=~EXPRESSION")
 		}
@@ -299,16 +300,47 @@ func (a *app) vmGet() *cobra.Command {
 func (a *app) vmStart() *cobra.Command {
 	var autoboot bool
 	c := &cobra.Command{
-		Use:   "start GUEST",
+		Use:   "start GUEST [order=cdn[,once=cdn]] [cdrom=FILE,MODEL] [disk=FILE,MODEL]",
 		Short: "Start a guest, or all guests with autoboot",
 		Long: `start does nothing if the guest runs already. --autoboot starts all stopped guests that have
 the property autoboot; an init system calls it when the machine boots. If a guest does not
-start, --autoboot reports it and starts the other guests.`,
-		Example: "  sudo bakeoff vm start web\n  sudo bakeoff vm start --autoboot",
-		Args:    oneOrAll(&autoboot, "--autoboot"),
+start, --autoboot reports it and starts the other guests.
+
+A machine of brand kvm can have these for this start only, until it stops or reboot starts
+it again:
+
+  order=cdn         what the firmware tries to start: disks (c), CD drives (d), NICs (n)
+  order=cd,once=d   the same; once is the order until the guest restarts itself
+  cdrom=FILE,MODEL  a further CD drive with this image; MODEL is ide, scsi or virtio
+  disk=FILE,MODEL   a further disk`,
+		Example: "  sudo bakeoff vm start web\n  sudo bakeoff vm start --autoboot\n" +
+			"  sudo bakeoff vm start box order=cd,once=d cdrom=/srv/rescue.iso,ide",
+		Args: func(c *cobra.Command, args []string) error {
+			if autoboot || len(args) == 0 {
+				return oneOrAll(&autoboot, "--autoboot")(c, args)
+			}
+			_, err := vm.ParseExtra(args[1:])
+			if err != nil {
+				err = cli.Usage(c, err)
+			}
+			return err
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			var x vm.Extra
+			if len(args) > 0 {
+				var err error
+				if x, err = vm.ParseExtra(args[1:]); err != nil {
+					return err
+				}
+			}
 			return a.eachGuest(c, args, func(g *vm.Guest) bool { return g.Autoboot },
-				func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launch) })
+				func(ctx context.Context, g *vm.Guest) error {
+					if g.Supervisor != 0 && !x.IsEmpty() {
+						fmt.Fprintf(a.Err, "guest %s runs already, so nothing changes; stop it first to start it with %s\n",
+							g.UUID, strings.Join(args[1:], " "))
+					}
+					return g.StartWith(ctx, x, a.launch)
+				})
 		},
 	}
 	c.Flags().BoolVar(&autoboot, "autoboot", false, "start all guests with autoboot")
@@ -433,6 +465,9 @@ func (a *app) vmConsole() *cobra.Command {
 // leave is the key that leaves a console: ^].
 const leave = 0x1d
 
+// scrollback bounds what a console shows of the time before, in bytes.
+const scrollback = 4 << 10
+
 // attach connects the streams of this command to the console of a guest.
 func (a *app) attach(ctx context.Context, g *vm.Guest) error {
 	var d net.Dialer
@@ -442,6 +477,9 @@ func (a *app) attach(ctx context.Context, g *vm.Guest) error {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if _, err := io.WriteString(a.Out, g.Printed(scrollback)); err != nil {
+		return err
+	}
 	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		old, err := term.MakeRaw(int(f.Fd()))
 		if err != nil {
@@ -465,9 +503,6 @@ func (a *app) attach(ctx context.Context, g *vm.Guest) error {
 	}()
 	if _, err = io.Copy(a.Out, c); errors.Is(err, net.ErrClosed) {
 		err = nil
-// scrollback bounds what a console shows of the time before, in bytes.
-const scrollback = 4 << 10
-
 	}
 	return err
 }
@@ -477,9 +512,6 @@ func (a *app) vmLogs() *cobra.Command {
 		"logs prints the console output of a guest. bakeoff keeps the last 10 to 20 MiB.",
 		"  sudo bakeoff vm logs web | tail",
 		func(_ context.Context, g *vm.Guest) error {
-	if _, err := io.WriteString(a.Out, g.Printed(scrollback)); err != nil {
-		return err
-	}
 			for _, name := range []string{g.ConsoleLog() + ".1", g.ConsoleLog()} {
 				f, err := os.Open(name)
 				if errors.Is(err, os.ErrNotExist) {
@@ -531,54 +563,90 @@ control, and editors know the size of the window.`,
 	return c
 }
 
-// infoKinds are the kinds of information about a machine, and the commands of QEMU's monitor.
+// infoKinds are the kinds of information about a machine, and the commands of QEMU's monitor. The
+// others are bakeoff's own.
 var infoKinds = map[string]string{"status": "query-status", "block": "query-block", "blockstats": "query-blockstats",
 	"chardev": "query-chardev", "cpus": "query-cpus-fast", "kvm": "query-kvm", "version": "query-version",
-	"uuid": "query-uuid", "pci": "query-pci", "vnc": "query-vnc"}
+	"uuid": "query-uuid", "pci": "query-pci", "spice": "query-spice", "vnc": "query-vnc", "consoles": "",
+	"filesystems": ""}
 
 func (a *app) vmInfo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info GUEST [KIND...]",
 		Short: "Print what QEMU says about a machine, as JSON",
-		Long: "KIND is block, blockstats, chardev, cpus, kvm, pci, status, uuid, version or vnc.\n" +
-			"Without KIND, info prints all of them.",
-		Example: "  sudo bakeoff vm info web status",
-		Args:    cli.Between(1, 1+len(infoKinds), "GUEST"),
+		Long: `KIND is block, blockstats, chardev, cpus, kvm, pci, spice, status, uuid, version or vnc: what
+QEMU says. consoles are the sockets of the property consoles, and filesystems are the folders of
+the host that the guest can mount, with the commands. Without KIND, or with all, info prints all
+of them.`,
+		Example: "  sudo bakeoff vm info web status\n  sudo bakeoff vm info web consoles filesystems",
+		Args:    cli.Between(1, 2+len(infoKinds), "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
 			if err != nil {
 				return err
 			}
+			kinds := args[1:]
+			if len(kinds) == 0 || slices.Contains(kinds, "all") {
+				kinds = slices.Sorted(maps.Keys(infoKinds))
+			}
+			for _, k := range kinds {
+				if _, ok := infoKinds[k]; !ok {
+					return cli.Usage(c, fmt.Errorf("unknown kind %q", k))
+				}
+			}
 			if !g.Brand.Machine() || g.State != vm.Running {
 				return fault.New(fault.Unsupported, "info needs a machine that runs; %s is a %s guest that is %s", g.UUID, g.Brand,
 					g.State)
 			}
-			kinds := args[1:]
-			if len(kinds) == 0 {
-				for k := range infoKinds {
-					kinds = append(kinds, k)
-				}
-			}
 			out := map[string]any{}
 			for _, k := range kinds {
-				command, ok := infoKinds[k]
-				if !ok {
-					return cli.Usage(c, fmt.Errorf("unknown kind %q", k))
-				}
-				var v any
-				if err := g.Monitor(c.Context(), command, nil, &v); err != nil {
+				if out[k], err = infoOf(c.Context(), g, k); err != nil {
 					return err
 				}
-				out[k] = v
 			}
 			return a.PrintJSON(out)
 		},
 	}
 }
 
+// infoOf is the information of a kind about a machine that runs.
+func infoOf(ctx context.Context, g *vm.Guest, kind string) (v any, err error) {
+	switch kind {
+	case "consoles":
+		return g.ConsoleSockets(), nil
+	case "filesystems":
+		all, err := g.Mounts()
+		return append([]vm.Mount{}, all...), err
+	}
+	err = g.Monitor(ctx, infoKinds[kind], nil, &v)
+	var refused *qemu.MonitorError
+	if kind == "spice" && errors.As(err, &refused) && refused.Class == "CommandNotFound" {
+		return map[string]bool{"enabled": false}, nil // this QEMU was built without it
+	}
+	return v, err
+}
+
 // signals are the names that kill takes.
 var signals = map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 10, "USR2": 12, "TERM": 15, "CONT": 18,
 	"STOP": 19}
+
+// signalArgs writes -SIGNAL of vm kill, such as -HUP or -9, as -s SIGNAL: flags have one letter.
+func signalArgs(args []string) []string {
+	if len(args) < 3 || args[0] != "vm" || args[1] != "kill" {
+		return args
+	}
+	out := slices.Clone(args[:2])
+	for _, arg := range args[2:] {
+		name, ok := strings.CutPrefix(arg, "-")
+		_, known := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
+		if _, err := strconv.Atoi(name); ok && (known || err == nil) {
+			out = append(out, "-s", name)
+			continue
+		}
+		out = append(out, arg)
+	}
+	return out
+}
 
 func (a *app) vmKill() *cobra.Command {
 	name := "TERM"
@@ -598,21 +666,3 @@ func (a *app) vmKill() *cobra.Command {
 	c.Flags().StringVarP(&name, "signal", "s", name, "name or number of the signal")
 	return c
 }
-// signalArgs writes -SIGNAL of vm kill, such as -HUP or -9, as -s SIGNAL: flags have one letter.
-func signalArgs(args []string) []string {
-	if len(args) < 3 || args[0] != "vm" || args[1] != "kill" {
-		return args
-	}
-	out := slices.Clone(args[:2])
-	for _, arg := range args[2:] {
-		name, ok := strings.CutPrefix(arg, "-")
-		_, known := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
-		if _, err := strconv.Atoi(name); ok && (known || err == nil) {
-			out = append(out, "-s", name)
-			continue
-		}
-		out = append(out, arg)
-	}
-	return out
-}
-

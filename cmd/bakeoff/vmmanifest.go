@@ -22,6 +22,7 @@ import (
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn/local"
 )
 
 // The schemas of what the commands of manifests print with --json.
@@ -79,10 +80,11 @@ func (a *app) checked(file string, text []byte, others ...manifest.Network) (d m
 		return d, err
 	}
 	state, _ := a.at.Dirs()
-	tags := (&vm.Store{State: state}).Tags(append(others, d.Networks...)...)
+	s := &vm.Store{State: state, Host: local.Conn{}}
+	tags := s.Tags(append(others, d.Networks...)...)
 	var problems manifest.Problems
 	for i, g := range d.Guests {
-		for _, p := range manifest.ProblemsOf(vm.Fit(g, tags)) {
+		for _, p := range manifest.ProblemsOf(vm.Fit(g, tags, s.Storage)) {
 			p.File = file
 			if len(d.Guests) > 1 {
 				p.Path = fmt.Sprintf("%d.%s", i, p.Path)

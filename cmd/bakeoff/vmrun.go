@@ -86,8 +86,8 @@ The addresses of its published ports go to standard error. SOURCE is
   a file       such a disk, a kernel, or the ISO image of an installer
 
 The guest writes to its own disk; FILE stays unchanged. Ports are published at 127.0.0.1
-unless -p names another address. -v mounts a folder in a container. A machine can mount the
-folders by 9p, under the names share0, share1 and so on.`,
+unless -p names another address. -v mounts a folder in a container. A machine with its own
+system can mount the folders by 9p: "bakeoff vm info GUEST filesystems" prints the commands.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/web -p 8080:80 --driver lxc
@@ -252,7 +252,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		would := m
 		would.Brand, would.Driver, would.Image = r.source.Brand, r.driver, args[0]
 		r.complete(&would, nil)
-		if err := vm.Fit(would, s.Tags()); err != nil {
+		if err := vm.Fit(would, s.Tags(), s.Storage); err != nil {
 			return err
 		}
 	}

@@ -77,6 +77,18 @@ func Empty(ctx context.Context, host conn.Conn, file, format string, size int64)
 	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", format, file, fmt.Sprint(size))
 }
 
+// EmptyBlocks is Empty for a qcow2 file that stores data in blocks (clusters) of this size in bytes.
+func EmptyBlocks(ctx context.Context, host conn.Conn, file string, size int64, block int) error {
+	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-o",
+		fmt.Sprintf("cluster_size=%d", block), file, fmt.Sprint(size))
+}
+
+// Compress sets how btrfs compresses what is written to a file from now on: zlib, lzo, zstd or
+// none; "" is the setting of the mount.
+func Compress(ctx context.Context, host conn.Conn, file, how string) error {
+	return run(ctx, host, "btrfs-progs", nil, "btrfs", "property", "set", file, "compression", how)
+}
+
 // Grow gives a raw or qcow2 file, whose path is absolute, the size of a disk in bytes. It refuses
 // to make it smaller, and can be repeated.
 func Grow(ctx context.Context, host conn.Conn, file, format string, size int64) error {

@@ -102,6 +102,17 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 	if strings.ContainsFunc(g.VNCPassword, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		add("vnc_password", g.VNCPassword, "it has a control character", "remove that")
 	}
+	if g.Consoles > 0 {
+		add("consoles", g.Consoles, "guests of bhyve have one console here", "remove it, or use driver qemu")
+	}
+	if g.Boot != "" {
+		add("boot", g.Boot, "the firmware of bhyve chooses the disk itself", "remove it, or use driver qemu")
+	}
+	for i, f := range g.Filesystems {
+		if f.Type == manifest.NFS {
+			add("filesystems."+strconv.Itoa(i)+".type", f.Type, "bakeoff starts no NFS server on FreeBSD", "use 9p")
+		}
+	}
 	for i, n := range g.NICs {
 		path := "nics." + strconv.Itoa(i) + "."
 		if tags(n.NicTag) == nil {
@@ -116,8 +127,13 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 		}
 	}
 	for i, d := range g.Disks {
+		path := "disks." + strconv.Itoa(i) + "."
+		if d.BlockSize > 0 || d.GuestBlockSize != "" {
+			add(path+"block_size", d.BlockSize, "bhyve's disks are raw files with blocks of 512 bytes",
+				"remove block_size and guest_block_size, or use driver qemu")
+		}
 		if !d.Made() && !bhyve.PlainPath(d.Path) {
-			add("disks."+strconv.Itoa(i)+".path", d.Path, "bhyve reads no path with a comma or %", "write another path")
+			add(path+"path", d.Path, "bhyve reads no path with a comma or %", "write another path")
 		}
 	}
 	// The other devices are the disk of the image, the console, and the CD for cloud-init.
@@ -160,8 +176,8 @@ func (v *supervisor) startBhyve(ctx context.Context) (_ instance, err error) {
 		return nil, err
 	}
 	m.Devices = append(m.Devices, bhyve.Agent(dir))
-	for i, s := range v.boot.Shares {
-		share := "virtio-9p,share" + strconv.Itoa(i) + "=" + s.From
+	for _, s := range g.shared(v.boot) {
+		share := "virtio-9p," + s.Tag + "=" + s.Path
 		if s.ReadOnly {
 			share += ",ro"
 		}

@@ -521,13 +521,17 @@ func TestFitBhyve(t *testing.T) {
 		nic(`"nic_tag": "none"`):                                 "nics.0.nic_tag: ",
 		nic(`"nic_tag": "back", "model": "rtl8139"`):             "nics.0.model: ",
 		`"disks": [{"path": "/dev/zvol/a,b", "nocreate": true}]`: "disks.0.path: ",
+		`"consoles": 1`:                                          "consoles: ",
+		`"boot": "order=cd"`:                                     "boot: ",
+		`"disks": [{"size": 4, "block_size": 65536}]`:            "disks.0.block_size: ",
+		`"filesystems": [{"type": "nfs", "source": "/srv", "target": "/srv"}]`:              "filesystems.0.type: ",
 		`"disks": [` + strings.Repeat(`{"size": 4}, `, bhyve.MaxDevices-3) + `{"size": 4}]`: "disks: ",
 	} {
 		if !strings.Contains(text, "disks") {
 			text += `, "disks": [{"size": 4}]`
 		}
 		g := read(t, `{"brand": "bhyve", "driver": "bhyve", `+text+`}`)
-		p := manifest.ProblemsOf(Fit(g, tags))
+		p := manifest.ProblemsOf(Fit(g, tags, nil))
 		if !slices.ContainsFunc(p, func(p manifest.Problem) bool {
 			return strings.HasPrefix(p.String(), want) && p.Reason != "" && p.Allowed != ""
 		}) {
@@ -536,7 +540,7 @@ func TestFitBhyve(t *testing.T) {
 	}
 	good := read(t, `{"brand": "bhyve", "driver": "bhyve", "bootrom": "uefi", "disks": [{"path": "/dev/zvol/tank/a",
 		"nocreate": true, "model": "ahci"}], "nics": [{"nic_tag": "back", "ips": "10.0.0.9/24", "model": "e1000"}]}`)
-	if err := Fit(good, tags); err != nil {
+	if err := Fit(good, tags, nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := manifest.Read("f", []byte(`{"brand": "kvm", "driver": "bhyve"}`)); err == nil {

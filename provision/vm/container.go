@@ -21,6 +21,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
@@ -77,7 +78,8 @@ func (s *Store) reap(ctx context.Context, g *Guest) error {
 		if err := s.awaitMachine(ctx, g); err != nil {
 			return err
 		}
-		return errors.Join(s.removeOwnNetwork(ctx, g), s.detachGuest(ctx, g))
+		return errors.Join(volume.CloseServers(ctx, s.Host, s.dirOf(g.UUID)), s.removeOwnNetwork(ctx, g),
+			s.detachGuest(ctx, g))
 	}
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
 		return nil // it was never started

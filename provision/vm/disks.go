@@ -65,7 +65,8 @@ func (s *Store) addDisks(ctx context.Context, from Origin, g manifest.Guest, p *
 			}
 			if len(p.Disks) > 0 {
 				path := "disks." + strconv.Itoa(i)
-				fills = append(fills, s.holds(path, p.Disks[0], d.ImageSize), s.grow(path+".size", p.Disks[0], d.Size))
+				fills = append(fills, s.holds(path, p.Disks[0], d.ImageSize), s.grow(path+".size", p.Disks[0], d.Size),
+					s.compress(path, p.Disks[0], d.Compression))
 			}
 			continue
 		}
@@ -102,7 +103,10 @@ func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manif
 		if _, err := os.Stat(d.Path); err != nil {
 			return out, nil, fault.Wrap(fault.Invalid, path+".path", err)
 		}
-		out.Path, out.CDROM = d.Path, d.Media == "cdrom"
+		out.Path = d.Path
+		if d.Media == "cdrom" {
+			out.CDROM, out.Controller = true, drives[d.Model]
+		}
 		if out.Format, err = s.diskFormat(ctx, d.Path); err == nil && formatOf(driver) == "raw" && out.Format != "raw" {
 			err = fault.WithFix(fault.New(fault.Invalid, "%s.path: %s: driver %s reads raw disks only, and this one has the "+
 				"format %s", path, d.Path, driver, out.Format), "convert it: qemu-img convert -O raw")
@@ -124,11 +128,14 @@ func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manif
 		}
 		return out, fillAll([]fill{func(ctx context.Context, to string) error {
 			return s.makeDisk(ctx, file, format, driver, filepath.Join(to, name))
-		}, s.holds(path, out, d.ImageSize), s.grow(path+".size", out, d.Size)}), nil
+		}, s.holds(path, out, d.ImageSize), s.grow(path+".size", out, d.Size), s.compress(path, out, d.Compression)}), nil
 	}
-	return out, func(ctx context.Context, to string) error {
+	return out, fillAll([]fill{func(ctx context.Context, to string) error {
+		if d.BlockSize > 0 {
+			return disk.EmptyBlocks(ctx, s.Host, filepath.Join(to, name), int64(d.Size)<<20, d.BlockSize)
+		}
 		return disk.Empty(ctx, s.Host, filepath.Join(to, name), out.Format, int64(d.Size)<<20)
-	}, nil
+	}, s.compress(path, out, d.Compression)}), nil
 }
 
 // makeDisk makes the disk of a guest from that of an image, which stays as it is.
@@ -274,6 +281,7 @@ func (g *Guest) changeDisks(ctx context.Context, from Origin, m *manifest.Guest,
 		}
 	}
 	markBoot(&b)
+	fills = append(fills, func(ctx context.Context, _ string) error { return g.recompress(ctx, *m) })
 	return n, b, fillAll(fills), nil
 }
 

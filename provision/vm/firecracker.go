@@ -48,6 +48,15 @@ func fitFirecracker(g manifest.Guest, tags Tags, add func(path string, value any
 	if least := int(firecracker.MinMemory / unit.MiB); g.RAM < least {
 		add("ram", g.RAM, "it is too little for a guest of Firecracker", "write at least "+strconv.Itoa(least))
 	}
+	if g.Consoles > 0 {
+		add("consoles", g.Consoles, "Firecracker has no virtio console", "remove it, or use driver qemu")
+	}
+	for i, d := range g.Disks {
+		if d.BlockSize > 0 {
+			add("disks."+strconv.Itoa(i)+".block_size", d.BlockSize, "Firecracker's disks are raw files, which have no blocks",
+				"remove it, or use driver qemu")
+		}
+	}
 	for i, n := range g.NICs {
 		path := "nics." + strconv.Itoa(i) + "."
 		switch {
@@ -172,7 +181,7 @@ func (v *supervisor) connectFirecracker(ctx context.Context, m *firecracker.Mach
 		m.Cards = append(m.Cards, firecracker.Card{ID: "net" + strconv.Itoa(i), MAC: c.nic.MAC, Tap: c.link})
 		for _, p := range c.addresses() {
 			if i == 0 && p.Addr().Is4() {
-				m.Append += " bakeoff.addr=" + p.String() // for the init process of a service
+				m.Append += " bakeoff.addr=" + p.String() + v.outward(c.nic) // for the init process of a service
 				break
 			}
 		}

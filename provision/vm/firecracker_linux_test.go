@@ -408,7 +408,7 @@ func TestFitFirecracker(t *testing.T) {
 		for i := range g.NICs {
 			g.NICs[i].IPs = []string{"10.0.0.9/24"}
 		}
-		err := Fit(g, tags)
+		err := Fit(g, tags, nil)
 		p := manifest.ProblemsOf(err)
 		if !slices.ContainsFunc(p, func(p manifest.Problem) bool {
 			return strings.HasPrefix(p.String(), want) && p.Reason != "" && p.Allowed != ""
@@ -418,7 +418,7 @@ func TestFitFirecracker(t *testing.T) {
 	}
 	good := read(t, `{"brand": "microvm", "driver": "firecracker", "kernel": "/k", "nics": [{"nic_tag": "back",
 		"ips": "10.0.0.9/24"}, {"nic_tag": "back", "ips": "10.0.0.10/24", "vlan_id": 3}]}`)
-	if err := Fit(good, tags); err != nil {
+	if err := Fit(good, tags, nil); err != nil {
 		t.Error(err)
 	}
 	if _, err := manifest.Read("f", []byte(`{"brand": "kvm", "driver": "firecracker"}`)); err == nil {

@@ -21,7 +21,6 @@ import (
 var noCounterpart = map[string]string{
 	"zpool":                        "guests are in bakeoff's state folder, not in a pool",
 	"zonename":                     "a guest has no other names than its UUID and its alias",
-	"consoles":                     "a guest has exactly one console",
 	"max_locked_memory":            "bakeoff cannot limit locked memory separately",
 	"max_swap":                     "bakeoff cannot limit swap separately",
 	"tmpfs":                        "files in /tmp count toward the memory limit",
@@ -35,7 +34,6 @@ var noCounterpart = map[string]string{
 	"indestructible_delegated":     "guests have no ZFS data",
 	"delegate_dataset":             "guests have no ZFS data",
 	"kernel_version":               "a container has the kernel of this machine",
-	"boot":                         "a machine starts from the disk that is marked with boot",
 	"qemu_opts":                    "bakeoff writes QEMU's command line",
 	"qemu_extra_opts":              "bakeoff writes QEMU's command line",
 	"bhyve_extra_opts":             "bakeoff writes the command line of the hypervisor",
@@ -47,22 +45,19 @@ var noCounterpart = map[string]string{
 
 	"nics.network_uuid": "networks have no UUIDs",
 
-	"disks.block_size":       "bakeoff's disks have blocks of 512 bytes",
-	"disks.guest_block_size": "bakeoff's disks have blocks of 512 bytes",
-	"disks.compression":      "guests have no ZFS data",
-	"disks.refreservation":   "guests have no ZFS data",
-	"disks.uuid":             "a disk has no UUID",
-	"disks.pci_slot":         "bakeoff chooses the slots",
-	"disks.notrim":           "bakeoff's disks do not support trim",
-	"disks.zpool":            "guests are in bakeoff's state folder, not in a pool",
-	"disks.image_name":       "the property image names the image",
+	"disks.refreservation": "guests have no ZFS data",
+	"disks.uuid":           "a disk has no UUID",
+	"disks.pci_slot":       "bakeoff chooses the slots",
+	"disks.notrim":         "bakeoff's disks do not support trim",
+	"disks.zpool":          "guests are in bakeoff's state folder, not in a pool",
+	"disks.image_name":     "the property image names the image",
 
 	"filesystems.raw": "a shared folder has no raw device",
 }
 
-// Fit refuses what a guest wants and this machine has no counterpart for. tags finds networks.
-// The error is of kind fault.Invalid and holds manifest.Problems.
-func Fit(g manifest.Guest, tags Tags) error {
+// Fit refuses what a guest wants and this machine has no counterpart for. tags finds networks, and
+// storage is that of the guests. The error is of kind fault.Invalid and holds manifest.Problems.
+func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 	var out manifest.Problems
 	add := func(path string, value any, reason, allowed string) {
 		text, err := json.Marshal(value)
@@ -97,6 +92,8 @@ func Fit(g manifest.Guest, tags Tags) error {
 		})
 	}
 	fitParts(g, add)
+	fitBlocks(g, storage, add)
+	fitFolders(g, tags, add)
 	if g.Driver == manifest.Firecracker {
 		fitFirecracker(g, tags, add)
 	}
@@ -124,12 +121,17 @@ func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed
 		}
 		if _, ok := controllers[d.Model]; !ok && d.Media != "cdrom" {
 			add(path+".model", d.Model, "QEMU's machines have no such disk", "use virtio, scsi, ide, ahci or nvme")
+		} else if _, ok := drives[d.Model]; !ok && d.Media == "cdrom" {
+			add(path+".model", d.Model, "QEMU's machines have no such CD drive", "use virtio, scsi, ide or ahci")
 		}
 		if d.Media == "cdrom" && g.Brand == manifest.MicroVM {
 			add(path+".media", d.Media, "the machine microvm has no CD drive", "use brand kvm")
 		}
 	}
 	fitScreen(g, add)
+	if g.Boot != "" && g.Kernel != "" {
+		add("boot", g.Boot, "a machine with a kernel starts no boot loader", "remove it")
+	}
 	switch {
 	case !g.Brand.Machine():
 		if len(g.Resolvers) > 0 && len(g.NICs) == 0 {

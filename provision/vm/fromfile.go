@@ -17,11 +17,15 @@ import (
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/volume"
 )
 
 // controllers are those of the models of disks; "" is virtio.
 var controllers = map[string]string{"": qemu.VirtioBlk, "virtio": qemu.VirtioBlk, "scsi": qemu.VirtioSCSI,
 	"ide": qemu.AHCI, "ahci": qemu.AHCI, "nvme": qemu.NVMe}
+
+// drives are the controllers of the models of CD drives; "" is ide.
+var drives = map[string]string{"": "", "ide": "", "ahci": "", "scsi": qemu.VirtioSCSI, "virtio": qemu.VirtioCD}
 
 // PrepareManifest builds or fetches what a guest of a manifest starts from. dir is the folder
 // of the manifest, to which relative names of files belong. Its caller has called Fit.
@@ -34,7 +38,7 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	if from.What, err = imageOf(images, g.Image, g.ImageUUID, dir); err != nil {
 		return p, err
 	}
-	if err := errors.Join(checkSources(g), s.checkDriver(ctx, g.Brand, g.Driver)); err != nil {
+	if err := errors.Join(s.checkSources(ctx, g), s.checkDriver(ctx, g.Brand, g.Driver)); err != nil {
 		return p, err
 	}
 	if !g.Brand.Machine() {
@@ -75,6 +79,9 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	}
 	if g.Initrd != "" {
 		p.Initrd, p.Agent = absolute(dir, g.Initrd), false
+	}
+	if err := p.checkFolders(g); err != nil {
+		return p, err
 	}
 	p.Brand, p.Machine = g.Brand, KindOf(g.Brand)
 	return p, s.addDisks(ctx, Origin{images, dir}, g, &p, boot)
@@ -129,11 +136,16 @@ func imageOf(images *image.Store, name, uuid, dir string) (string, error) {
 	return name, nil
 }
 
-// checkSources refuses folders of the host that do not exist.
-func checkSources(g manifest.Guest) error {
+// checkSources refuses folders of the host that do not exist, and those that it cannot serve.
+func (s *Store) checkSources(ctx context.Context, g manifest.Guest) error {
 	for i, f := range g.Filesystems {
 		if info, err := os.Stat(f.Source); err != nil || !info.IsDir() {
 			return fault.New(fault.Invalid, "filesystems.%d.source: %s is not a folder of this machine", i, f.Source)
+		}
+		if f.Type == manifest.NFS {
+			if err := volume.Lacks(ctx, s.Host, volume.NFS, true); err != nil {
+				return fault.Op(fmt.Sprintf("filesystems.%d.type", i), err)
+			}
 		}
 	}
 	return nil
@@ -186,17 +198,32 @@ func (g *Guest) replace(ctx context.Context, from Origin,
 		return nil, nil
 	}
 	if err == nil && !reflect.DeepEqual(old.Filesystems, m.Filesystems) {
-		err = checkSources(m)
+		var b Boot
+		err = errors.Join(g.store.checkSources(ctx, m), readJSON(g.Path(fileBoot), &b))
+		if err == nil {
+			err = b.checkFolders(m)
+		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !reflect.DeepEqual(old.Disks, m.Disks) {
-		if err := g.replaceDisks(ctx, from, m); err != nil {
-			return nil, err
+	switch {
+	case reflect.DeepEqual(old.Disks, m.Disks):
+		err = g.replaceManifest(ctx, m)
+	case onlyCompression(old.Disks, m.Disks):
+		if err = g.recompress(ctx, m); err == nil {
+			err = g.replaceManifest(ctx, m)
 		}
+		if err != nil {
+			undo := *g
+			undo.Guest = m
+			err = errors.Join(err, undo.recompress(context.WithoutCancel(ctx), old))
+		}
+	default:
+		err = g.replaceDisks(ctx, from, m)
 		changes = manifest.Diff(old, g.Guest) // with the paths of new disks
-	} else if err := g.replaceManifest(ctx, m); err != nil {
+	}
+	if err != nil {
 		return nil, err
 	}
 	return changes, g.store.refreshNetworks(ctx, slices.Concat(old.NICs, m.NICs)...)
@@ -257,7 +284,7 @@ func (g *Guest) completeRecord() error {
 func (g *Guest) Check(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 	changes, cerr := manifest.Compare(g.Guest, m)
 	problems := manifest.ProblemsOf(cerr)
-	ferr := Fit(m, tags)
+	ferr := Fit(m, tags, g.store.Storage)
 	problems = append(problems, manifest.ProblemsOf(ferr)...)
 	if i := slices.IndexFunc(changes, func(c manifest.Change) bool { return c.When == manifest.Stopped }); i >= 0 &&
 		g.Supervisor != 0 {

@@ -19,6 +19,7 @@ import (
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -91,14 +92,18 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		Memory: unit.Bytes(g.RAM) * unit.MiB, Dir: dir, Kernel: g.file(b.Kernel), Initrd: g.file(b.Initrd),
 		Append: b.Append, Bare: b.Bare,
 		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{},
-		Metadata: hasMetadataPort(g.Guest)}
+		Metadata: hasMetadataPort(g.Guest), Consoles: g.Consoles, Shares: g.shared(b)}
 	if b.Agent {
 		m.Channel = qemu.ChannelVirtio
 	}
-	for _, d := range b.Disks {
+	for _, d := range slices.Concat(b.Disks, v.extra.Disks) {
+		if i := slices.IndexFunc(g.Disks, func(x manifest.Disk) bool { return g.inBoot(x) == d.Path }); i >= 0 {
+			d.LogicalBlock, d.PhysicalBlock, _ = g.Disks[i].GuestBlocks()
+		}
 		d.Path = g.file(d.Path)
 		m.Disks = append(m.Disks, d)
 	}
+	m.Order, m.Once = ordersOf(cmp.Or(v.extra.Boot, g.Boot))
 	if hasSeed(g.Guest) {
 		m.Disks = append(m.Disks, qemu.Disk{Serial: "seed", Path: g.Path(dirSeed), Folder: seedLabel})
 	}
@@ -112,17 +117,17 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		}
 		m.Cards = append(m.Cards, card)
 		if i == 0 && card.Address.IsValid() && b.Kernel != "" && !b.Bare {
-			m.Append += " bakeoff.addr=" + card.Address.String() // for the init process of a service
+			m.Append += " bakeoff.addr=" + card.Address.String() + v.outward(n) // for the init process of a service
 		}
-	}
-	for i, s := range b.Shares {
-		m.Shares = append(m.Shares, qemu.Share{Tag: "share" + strconv.Itoa(i), Path: s.From, ReadOnly: s.ReadOnly})
 	}
 	memory, err := g.resumes()
 	if err != nil {
 		return nil, err
 	}
-	m.Paused = memory != ""
+	if memory != "" {
+		m.Once = "" // it does not boot
+	}
+	m.Paused = memory != "" || m.Once != ""
 	if m.Screen, err = g.screen(b); err != nil {
 		return nil, err
 	}
@@ -141,6 +146,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		out.ports = append(out.ports, p.String())
 	}
 	at, err := v.place(ctx, &m)
+	if err == nil {
+		err = v.serveFolders(ctx)
+	}
 	if err == nil {
 		out.Guest, err = qemu.Start(ctx, at, m)
 	}
@@ -164,6 +172,8 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	}
 	if err == nil && memory != "" {
 		err = out.resume(ctx, memory)
+	} else if err == nil && m.Once != "" {
+		err = out.BootOnce(ctx)
 	}
 	if err == nil && g.store.Machines != nil {
 		err = g.store.Machines.Await(ctx, out.Guest)
@@ -188,6 +198,31 @@ func (v *supervisor) cardOf(n manifest.NIC) (qemu.Card, error) {
 		}
 	}
 	return c, nil
+}
+
+// outward are the words for the init process of a service with the router and the name servers of
+// a NIC.
+func (v *supervisor) outward(n manifest.NIC) (words string) {
+	gateways, resolvers := n.Gateways, v.g.Resolvers
+	for _, c := range v.joined {
+		if c.nic.MAC != n.MAC {
+			continue
+		}
+		gateways = nil
+		if len(c.member.Routers) > 0 {
+			gateways = []string{c.member.Routers[0].String()}
+		}
+		if len(resolvers) == 0 && n.Primary && n.VLAN == 0 && c.Gateway().IsValid() {
+			resolvers = []string{c.Gateway().String()}
+		}
+	}
+	if len(gateways) > 0 {
+		words = " bakeoff.gateway=" + gateways[0]
+	}
+	if len(resolvers) > 0 && n.Primary {
+		words += " bakeoff.resolvers=" + strings.Join(resolvers, ",")
+	}
+	return words
 }
 
 // firstTap is the number of the first tap device that the agent opens for QEMU.
@@ -298,7 +333,8 @@ func (m *machine) close(ctx context.Context) (err error) {
 	if m.Guest != nil {
 		err = m.Guest.Kill(ctx)
 	}
-	return errors.Join(err, m.v.g.store.detach(ctx, m.v.joined))
+	return errors.Join(err, volume.CloseServers(ctx, m.v.g.store.Host, m.v.g.Path("")),
+		m.v.g.store.detach(ctx, m.v.joined))
 }
 
 // awaitMachine waits until a machine has ended whose supervisor was killed. The kernel kills the

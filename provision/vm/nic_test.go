@@ -59,7 +59,7 @@ func TestFitVLAN(t *testing.T) {
 		g := manifest.Guest{Brand: manifest.LX, Image: "a", RAM: 64,
 			NICs: []manifest.NIC{{NicTag: "n", IPs: []string{"10.0.0.2/24"}, VLAN: x.tag}}}
 		manifest.Complete(&g)
-		err := Fit(g, func(string) *network.Network { return &network.Network{Network: x.in} })
+		err := Fit(g, func(string) *network.Network { return &network.Network{Network: x.in} }, nil)
 		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%+v and tag %d: %v", x.in, x.tag, err)
 		}
@@ -97,7 +97,7 @@ func TestFit(t *testing.T) {
 			t.Fatalf("%s: %v", src, err)
 		}
 		var paths []string
-		for _, p := range manifest.ProblemsOf(Fit(guests[0], noTags)) {
+		for _, p := range manifest.ProblemsOf(Fit(guests[0], noTags, nil)) {
 			paths = append(paths, p.Path)
 			if p.Reason == "" || p.Allowed == "" {
 				t.Errorf("%+v", p)
@@ -182,7 +182,7 @@ func TestFitInNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", nic, err)
 		}
-		err = Fit(guests[0], tags)
+		err = Fit(guests[0], tags, nil)
 		found := ""
 		if p := manifest.ProblemsOf(err); len(p) > 0 {
 			found = p[0].Path

@@ -170,7 +170,7 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, d, err := readGuest(r, s.Tags())
+	m, d, err := readGuest(r, s.Tags(), s.Storage)
 	if err != nil {
 		return nil, fault.Op("receive", err)
 	}
@@ -190,7 +190,7 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 }
 
 // readGuest reads the first part, and checks what it says.
-func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error) {
+func readGuest(r *stream.Reader, tags Tags, storage Storage) (m manifest.Guest, d sent, err error) {
 	name, err := r.Next()
 	if err == nil && name != partGuest {
 		err = fault.New(fault.Invalid, "the stream does not begin with a guest")
@@ -213,7 +213,7 @@ func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error
 	}
 	if err == nil {
 		m = all[0]
-		err = errors.Join(Fit(m, tags), d.check(m.Brand), d.checkDisks(m))
+		err = errors.Join(Fit(m, tags, storage), d.check(m.Brand), d.checkDisks(m))
 	}
 	if err == nil && formatOf(m.Driver) == "raw" && len(d.Boot.Disks) > 0 {
 		err = fault.New(fault.Invalid, "the guest has a disk of QEMU, but its driver is %s", m.Driver)
@@ -266,7 +266,8 @@ func (d *sent) check(brand manifest.Brand) error {
 			return wrong("form of a disk", x.Format)
 		case !diskSerial.MatchString(x.Serial):
 			return wrong("serial number", x.Serial)
-		case x.Controller != "" && !slices.Contains(qemu.Controllers(), x.Controller):
+		case x.Controller != "" && !slices.Contains(qemu.Controllers(), x.Controller) &&
+			!(x.CDROM && x.Controller == qemu.VirtioCD):
 			return wrong("controller", x.Controller)
 		}
 		want = append(want, x.Path)

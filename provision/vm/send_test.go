@@ -118,7 +118,7 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// The sums keep a fuzzer from the description, so it is also read alone.
 		if r, err := stream.NewReader(bytes.NewReader(b)); err == nil {
-			_, _, _ = readGuest(r, noTags)
+			_, _, _ = readGuest(r, noTags, nil)
 		}
 		var out bytes.Buffer
 		w, err := stream.NewWriter(&out)
@@ -129,7 +129,7 @@ func FuzzReceive(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, d, err := readGuest(r, noTags)
+		_, d, err := readGuest(r, noTags, nil)
 		if err != nil {
 			return
 		}

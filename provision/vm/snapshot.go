@@ -364,7 +364,7 @@ func (g *Guest) rollBack(ctx context.Context, s Snapshot) error {
 	}
 	return g.become(ctx, n, b, func(dir string) error {
 		if g.Brand.Machine() {
-			return nil
+			return g.recompress(ctx, n.Guest)
 		}
 		return g.copyWritten(ctx, filepath.Join(from, dirWritten), g.nextWritten())
 	})

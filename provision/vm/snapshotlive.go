@@ -18,6 +18,10 @@ import (
 const emptyMemory = 1 << 20
 
 func (m *machine) saveSnapshot(ctx context.Context, id, dir string) (memory bool, err error) {
+	if len(m.v.extra.Disks) > 0 { // without them, the memory fits no machine
+		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine has disks that only this start has"),
+			"run `bakeoff vm reboot "+m.v.g.UUID+"`")
+	}
 	at, _, err := m.v.g.ownDisks(m.v.boot)
 	if err != nil {
 		return false, err

@@ -45,6 +45,8 @@ type supervisor struct {
 	log      *os.File
 	// joined are the NICs of the guest in networks.
 	joined []connection
+	// extra is what this start has besides the manifest.
+	extra Extra
 	// reboot answers the command that waits for the guest to run again; nil without one.
 	reboot func(error)
 	// stopped tells that a command has stopped the guest, which then does not start again.
@@ -250,6 +252,9 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 					fmt.Fprintln(v.log, "dnsmasq:", err)
 				}
 			}
+			if err := v.serveFolders(ctx); err != nil {
+				fmt.Fprintln(v.log, err)
+			}
 		case <-in.ended():
 			last, err = in.result(ctx)
 			if err != nil {
@@ -331,7 +336,11 @@ func (v *supervisor) start(ctx context.Context) (instance, error) {
 		}
 		v.boot.Ports = append(v.boot.Ports, p)
 	}
-	if err := v.g.writeMetadata(); err != nil {
+	err := v.g.writeMetadata()
+	if err == nil {
+		v.extra, err = v.g.takeExtra()
+	}
+	if err != nil {
 		return nil, err
 	}
 	switch {
@@ -379,6 +388,11 @@ func rotate(name string, limit int64) error {
 // Start starts the guest, unless it runs. launch starts a process that calls Supervise, and
 // returns what it reported.
 func (g *Guest) Start(ctx context.Context, launch func(uuid string) error) error {
+	return g.StartWith(ctx, Extra{}, launch)
+}
+
+// StartWith is Start with what only this start has.
+func (g *Guest) StartWith(ctx context.Context, x Extra, launch func(uuid string) error) error {
 	held, err := g.change(ctx)
 	if err != nil {
 		return err
@@ -386,6 +400,9 @@ func (g *Guest) Start(ctx context.Context, launch func(uuid string) error) error
 	defer held.Release()
 	if g.Supervisor != 0 {
 		return nil
+	}
+	if err := g.prepareExtra(ctx, x); err != nil {
+		return err
 	}
 	if err := errors.Join(g.store.reap(ctx, g), g.setAutoboot(true)); err != nil {
 		return err
@@ -452,6 +469,15 @@ func (g *Guest) mustRun() error {
 		"run `bakeoff vm start "+g.UUID+"`")
 }
 
+// Printed is the end of what the guest printed: whole lines of at most n bytes.
+func (g *Guest) Printed(n int64) string {
+	text := tailOf(g.ConsoleLog(), n)
+	if _, lines, ok := strings.Cut(text, "\n"); ok && int64(len(text)) >= n {
+		return lines
+	}
+	return text
+}
+
 // tailOf returns the end of a file, at most n bytes.
 func tailOf(name string, n int64) string {
 	f, err := os.Open(name)
@@ -468,12 +494,3 @@ func tailOf(name string, n int64) string {
 
 // dirOf is the folder of a guest.
 func (s *Store) dirOf(uuid string) string { return filepath.Join(s.Dir(), uuid) }
-// Printed is the end of what the guest printed: whole lines of at most n bytes.
-func (g *Guest) Printed(n int64) string {
-	text := tailOf(g.ConsoleLog(), n)
-	if _, lines, ok := strings.Cut(text, "\n"); ok && int64(len(text)) >= n {
-		return lines
-	}
-	return text
-}
-

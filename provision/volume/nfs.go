@@ -80,12 +80,39 @@ NFSV4 {
 	Graceless = true; Minor_Versions = 1, 2; Only_Numeric_Owners = true; Lease_Lifetime = 120;
 	RecoveryBackend = fs; RecoveryRoot = "%[3]s";
 }
-EXPORT {
-	Export_Id = 1; Path = "%[4]s"; Pseudo = %[5]s; Access_Type = RW; Squash = No_Root_Squash; SecType = sys;
-	Protocols = 4; Transports = TCP; FSAL { Name = VFS; }
-}
 LOG { Default_Log_Level = EVENT; }
 `
+
+const ganeshaExport = `EXPORT {
+	Export_Id = %d; Path = "%s"; Pseudo = "%s"; Squash = No_Root_Squash; SecType = sys; Protocols = 4; Transports = TCP;
+	FSAL { Name = VFS; } %s
+}
+`
+
+// Folder is a folder of the host that a server of NFS serves.
+type Folder struct {
+	Path     string // of the folder; it has neither quotes nor backslashes
+	At       string // by which clients mount it: an absolute path
+	ReadOnly bool
+	Client   netip.Addr // who may mount it; everybody if it is not valid
+}
+
+// config is the configuration of a server whose files begin with base.
+func (s Server) config(base string, folders []Folder) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ganeshaConf, s.Addr.Addr(), s.Addr.Port(), base+".recovery")
+	for i, f := range folders {
+		access := "Access_Type = RW;"
+		if f.ReadOnly {
+			access = "Access_Type = RO;"
+		}
+		if f.Client.IsValid() {
+			access = fmt.Sprintf("Access_Type = NONE; CLIENT { Clients = %s; %s }", f.Client, access)
+		}
+		fmt.Fprintf(&b, ganeshaExport, i+1, f.Path, f.At, access)
+	}
+	return b.String()
+}
 
 // nfsStart starts the server: $1 to $3 are configuration, log and the file of its process ID.
 // It does not look for a message bus, on which only one server could have the name.
@@ -118,18 +145,49 @@ func Serve(ctx context.Context, host conn.Conn, dir string, v Volume) (cached st
 	if _, err := mountInFile(ctx, host, dir, at, Volume{Path: v.Path, Backing: Ext4, Size: v.Size}); err != nil {
 		return "", err
 	}
-	conf := fmt.Sprintf(ganeshaConf, s.Addr.Addr(), s.Addr.Port(), base+".recovery", at, pseudo)
-	if err := host.Push(ctx, base+nfsConfig, 0o600, bytes.NewReader([]byte(conf))); err != nil {
-		return "", err
+	return CacheUsed + ": the server of NFS caches the file system",
+		s.start(ctx, host, base, []Folder{{Path: at, At: pseudo}})
+}
+
+// start starts a server whose files begin with base. It answers when start returns.
+func (s Server) start(ctx context.Context, host conn.Conn, base string, folders []Folder) error {
+	conf := s.config(base, folders)
+	if err := host.Push(ctx, base+nfsConfig, 0o600, strings.NewReader(conf)); err != nil {
+		return err
 	}
 	argv := []string{"sh", "-c", nfsStart, nfsProgram, base + nfsConfig, base + nfsLog, base + nfsPID}
 	if s.Namespace != "" {
 		argv = append([]string{"nsenter", "--net=/run/netns/" + s.Namespace, "--"}, argv...)
 	}
 	if err := run(ctx, host, argv...); err != nil {
-		return "", fault.Op(nfsProgram, err)
+		return fault.Op(nfsProgram, err)
 	}
-	return CacheUsed + ": the server of NFS caches the file system", awaitNFS(ctx, host, base)
+	return awaitNFS(ctx, host, base)
+}
+
+// folders is the beginning of the names of the files of ServeFolders.
+const folders = "folders"
+
+// ServeFolders serves folders of the host at the address of s, unless a server with its files in
+// dir does so already. CloseServers ends it.
+func ServeFolders(ctx context.Context, host conn.Conn, dir string, s Server, all []Folder) error {
+	base := path.Join(dir, folders)
+	if pid, err := nfsServer(ctx, host, base); pid != 0 || err != nil {
+		return err
+	}
+	// What an earlier server wrote into them says nothing of this one.
+	if err := run(ctx, host, "rm", "-rf", base+nfsLog, base+nfsPID, base+".recovery"); err != nil {
+		return err
+	}
+	if err := run(ctx, host, "mkdir", "-p", base+".recovery"); err != nil {
+		return err
+	}
+	return s.start(ctx, host, base, all)
+}
+
+// CloseServers ends the servers whose files are in dir.
+func CloseServers(ctx context.Context, host conn.Conn, dir string) error {
+	return closeNFS(ctx, host, dir)
 }
 
 // awaitNFS returns when the server whose files begin with base answers.

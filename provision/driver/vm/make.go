@@ -85,7 +85,7 @@ func (s *source) check(file string, spec driver.Spec) error {
 	g := s.guest
 	g.NICs, g.Ports = nil, nil
 	none := func(string) *network.Network { return nil }
-	err := vm.Fit(g, none)
+	err := vm.Fit(g, none, nil)
 	for _, p := range manifest.ProblemsOf(err) {
 		p.File = file
 		out = append(out, p)

@@ -31,6 +31,10 @@ const (
 	NVMe       = "nvme"
 	AHCI       = "ahci"
 
+	// VirtioCD is the controller of a CD that the guest sees as a read-only disk of virtio-blk. A
+	// CD with VirtioSCSI is in a drive of it, and with any other controller in a drive of AHCI.
+	VirtioCD = "virtio-cd"
+
 	// Adapters that QEMU emulates: the parallel SCSI of LSI, and RAID and SAS of it.
 	LSI     = "lsi53c895a"
 	MegaSAS = "megasas"
@@ -66,6 +70,12 @@ const (
 	SocketMetadata = "m"
 )
 
+// MaxConsoles bounds the further consoles of a machine.
+const MaxConsoles = 8
+
+// SocketFurther is the name of the socket of a further console, from 1.
+func SocketFurther(number int) string { return strconv.Itoa(number) }
+
 // How the agent in the guest is reached.
 const (
 	// ChannelVirtio is a port of a virtio console with the name PortName.
@@ -98,6 +108,9 @@ type Disk struct {
 	CDROM bool
 	// Folder is the label of a file system that QEMU makes of the files in Path; "" is a disk.
 	Folder string
+	// LogicalBlock and PhysicalBlock are the sizes of blocks that the guest sees, in bytes; 0 is
+	// the usual one.
+	LogicalBlock, PhysicalBlock int `json:"-"`
 }
 
 // Card is a network card in a network of its own, in which QEMU plays the gateway, the name
@@ -175,8 +188,15 @@ type Machine struct {
 	// Metadata gives the machine a second serial line, which is the socket SocketMetadata in
 	// Dir. It needs ConsoleLog, and MicroVM cannot have it.
 	Metadata bool
+	// Consoles is the number of further consoles: ports of a virtio console, each of which is a
+	// socket in Dir (SocketFurther). On Linux they are /dev/hvc0, /dev/hvc1 and so on.
+	Consoles int
 	// Reboots tells that the machine survives a restart of its guest.
 	Reboots bool
+	// Order is what the firmware tries to start, in this order: c for the disks, d for the CD
+	// drives, n for the cards in Cards. "" is the disk that Boots. Once is the order until the
+	// guest restarts; "" is Order. A machine with Once is Paused until BootOnce.
+	Order, Once string
 	// Paused tells that the machine stands still until the command cont of the monitor.
 	Paused bool
 	Screen *Screen // nil is none
@@ -243,6 +263,7 @@ func (m *Machine) CommandLine() []string {
 			argv = append(argv, m.forwardArgs()...)
 		}
 	}
+	argv = append(argv, m.furtherArgs()...)
 	if m.Windows {
 		argv = append(argv, "-device", "VGA", "-rtc", "base=localtime")
 	}
@@ -392,6 +413,20 @@ func (m *Machine) channelArgs() []string {
 		"-device", "virtserialport,chardev=channel,nr=1,name="+PortName)
 }
 
+// furtherArgs is the part of the command line with the further consoles.
+func (m *Machine) furtherArgs() (argv []string) {
+	if m.Consoles == 0 {
+		return nil
+	}
+	argv = []string{"-device", "virtio-serial-" + m.virtioSuffix() + ",id=consoles"}
+	for n := 1; n <= m.Consoles; n++ {
+		id := fmt.Sprintf("console%d", n)
+		argv = append(argv, "-chardev", "socket,id="+id+",path="+m.socketPath(SocketFurther(n))+",server=on,wait=off",
+			"-device", "virtconsole,bus=consoles.0,chardev="+id)
+	}
+	return argv
+}
+
 // CardMAC is the address of the network card of ChannelDial, and of one for forwarded
 // ports: locally administered, and never one of the experiment's network.
 const CardMAC = "02:b1:00:00:00:01"
@@ -431,6 +466,7 @@ func (m *Machine) diskArgs() []string {
 		}
 	}
 	port := 0 // of the AHCI controller that q35 has
+	first := m.bootIndexes(cmp.Or(m.Once, m.Order))
 	for i, d := range m.Disks {
 		id := fmt.Sprintf("disk%d", i)
 		drive := "if=none,id=" + id + ",format=" + d.Format
@@ -440,8 +476,12 @@ func (m *Machine) diskArgs() []string {
 			drive += ",cache=" + d.Cache + ",aio=" + d.AIO
 		}
 		device := ",drive=" + id + ",serial=" + d.Serial
-		if d.Boots {
-			device += ",bootindex=0"
+		device += m.bootArg(deviceOfDisk(i), first)
+		if d.LogicalBlock > 0 {
+			device += fmt.Sprintf(",logical_block_size=%d", d.LogicalBlock)
+		}
+		if d.PhysicalBlock > 0 {
+			device += fmt.Sprintf(",physical_block_size=%d", d.PhysicalBlock)
 		}
 		if d.CDROM {
 			drive += ",media=cdrom,readonly=on"
@@ -452,7 +492,9 @@ func (m *Machine) diskArgs() []string {
 			continue
 		}
 		switch {
-		case d.CDROM:
+		case d.CDROM && d.Controller == VirtioSCSI:
+			device = "scsi-cd,bus=scsi.0" + device
+		case d.CDROM && d.Controller != VirtioCD:
 			device = fmt.Sprintf("ide-cd,bus=ide.%d%s", port, device)
 			port++
 		case slices.Contains([]string{VirtioSCSI, LSI, MegaSAS, MPTSAS}, d.Controller):

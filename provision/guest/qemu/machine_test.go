@@ -99,6 +99,50 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// The firmware finds devices in an order, of which those that are not named have no place. Without
+// an order it is the disk that boots.
+func TestBootOrder(t *testing.T) {
+	m := Machine{Kind: Q35, Ports: []Port{}, Cards: []Card{{MAC: "02:00:00:00:00:01"}}, Disks: []Disk{
+		{Path: "/a", Format: "raw", LogicalBlock: 512, PhysicalBlock: 4096}, {Path: "/b", Format: "raw", Boots: true},
+		{Path: "/c", Format: "raw", CDROM: true}, {Path: "/d", Format: "raw", CDROM: true, Controller: VirtioSCSI},
+		{Path: "/e", Format: "raw", CDROM: true, Controller: VirtioCD}, {Path: "/f", Folder: "CIDATA"}}}
+	for _, tt := range []struct{ order, once, want string }{
+		{"", "", "disk1=0"}, {"cdn", "", "disk0=1 disk1=0 disk2=2 disk3=3 disk4=4 nic0=5"},
+		{"n", "", "nic0=0"}, {"c", "dc", "disk0=4 disk1=3 disk2=0 disk3=1 disk4=2"},
+	} {
+		m.Order, m.Once = tt.order, tt.once
+		var got []string
+		for _, arg := range m.CommandLine() {
+			device, index, ok := strings.Cut(arg, ",bootindex=")
+			if !ok {
+				continue
+			}
+			index, _, _ = strings.Cut(index, ",")
+			_, name, _ := strings.Cut(strings.ReplaceAll(device, "netdev=", "drive="), "drive=")
+			name, _, _ = strings.Cut(name, ",")
+			got = append(got, name+"="+index)
+			if strings.Contains(device, ",id=") != (tt.once != "") {
+				t.Errorf("%+v: %s", tt, arg)
+			}
+		}
+		slices.Sort(got)
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+	m.Consoles = 2
+	argv := m.CommandLine()
+	for _, want := range []string{"virtio-blk-pci,drive=disk0,serial=,id=drive0,bootindex=4,logical_block_size=512," +
+		"physical_block_size=4096", "ide-cd,bus=ide.0,drive=disk2,serial=,id=drive2,bootindex=0",
+		"scsi-cd,bus=scsi.0,drive=disk3,serial=,id=drive3,bootindex=1",
+		"virtio-blk-pci,drive=disk4,serial=,id=drive4,bootindex=2", "virtio-serial-pci,id=consoles",
+		"virtconsole,bus=consoles.0,chardev=console2"} {
+		if !has(argv, "-device", want) {
+			t.Errorf("%q lacks %q", argv, want)
+		}
+	}
+}
+
 func TestAccelerator(t *testing.T) {
 	no, yes := wire.KVMResult{Probed: true, Reason: "it spins"}, wire.KVMResult{Probed: true, Works: true}
 	for _, tt := range []struct {

@@ -65,6 +65,8 @@ func (m *Machine) forwardArgs() []string {
 // cardArgs is the part of the command line with network cards of their own.
 func (m *Machine) cardArgs() (argv []string) {
 	first := slices.IndexFunc(m.Cards, func(c Card) bool { return c.FD == 0 })
+	boots := m.bootIndexes(cmp.Or(m.Once, m.Order))
+	fromNetwork := strings.Contains(m.Order+m.Once, "n")
 	for i, c := range m.Cards {
 		id := fmt.Sprintf("nic%d", i)
 		netdev := "user,id=" + id
@@ -90,10 +92,10 @@ func (m *Machine) cardArgs() (argv []string) {
 		if c.MTU > 0 {
 			device += fmt.Sprintf(",host_mtu=%d", c.MTU)
 		}
-		if m.Kind == Q35 {
+		if m.Kind == Q35 && !fromNetwork { // the ROM starts the guest from the network
 			device += ",romfile="
 		}
-		argv = append(argv, "-netdev", netdev, "-device", device)
+		argv = append(argv, "-netdev", netdev, "-device", device+m.bootArg(deviceOfCard(i), boots))
 	}
 	return argv
 }

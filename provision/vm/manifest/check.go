@@ -33,8 +33,8 @@ var only = map[string][]Brand{
 	"vnc_port": {KVM, Bhyve, MicroVM}, "vnc_password": {KVM, Bhyve, MicroVM}, "vcpus": {KVM, Bhyve, MicroVM},
 	"boot": {KVM}, "cpu_type": {KVM}, "vga": {KVM}, "qemu_opts": {KVM}, "qemu_extra_opts": {KVM},
 	"bootrom": {Bhyve}, "bhyve_extra_opts": {Bhyve}, "flexible_disk_size": {Bhyve},
-	"filesystems": {Joyent, JoyentMinimal, LX, Docker}, "routes": {Joyent, JoyentMinimal, LX, Docker},
-	"tmpfs":      {Joyent, JoyentMinimal, LX, Docker},
+	"routes": {Joyent, JoyentMinimal, LX, Docker}, "tmpfs": {Joyent, JoyentMinimal, LX, Docker},
+	"consoles":   {KVM, Bhyve, MicroVM},
 	"entrypoint": {Docker}, "kernel_version": {LX},
 }
 
@@ -43,12 +43,14 @@ var between = map[string][2]int{
 	"ram": {1, 1 << 24}, "max_physical_memory": {1, 1 << 24}, "max_swap": {256, 1 << 24}, "vcpus": {1, 64},
 	"vnc_port": {-1, 65535}, "quota": {0, 1 << 20}, "cpu_cap": {0, 100_000}, "cpu_shares": {1, 65535},
 	"zfs_io_priority": {0, 1024}, "max_lwps": {1, 1 << 20}, "mtu": {576, 9000}, "vlan_id": {0, 4095},
-	"vrrp_vrid": {1, 255}, "block_size": {512, 131072}, "size": {1, 1 << 30},
+	"vrrp_vrid": {1, 255}, "block_size": {512, 131072}, "size": {1, 1 << 30}, "consoles": {0, 8},
 }
 
 // words are the values of a text.
 var words = map[string][]string{
 	"cpu_type": {"qemu64", "host"}, "bootrom": {"bios", "uefi"}, "media": {"disk", "cdrom"},
+	"compression": {"on", "off", "lzo", "zlib", "zstd", "gzip", "gzip-1", "gzip-2", "gzip-3", "gzip-4", "gzip-5",
+		"gzip-6", "gzip-7", "gzip-8", "gzip-9", "lz4", "lzjb", "zle"},
 	"restart": {"no", "on-failure", "always"}, "vga": {"std", "cirrus", "vmware", "qxl", "xenpv"},
 }
 
@@ -89,7 +91,7 @@ func (x *reader) checkGuest(g *Guest) {
 	if len(g.VNCPassword) > 8 {
 		x.add("vnc_password", "it has more than 8 characters", "shorten it")
 	}
-	if g.Boot != "" && !bootForm.MatchString(g.Boot) {
+	if g.Boot != "" && !IsBootOrder(g.Boot) {
 		x.add("boot", "this is not an order of boot devices", "write, for example, order=cd or order=cd,once=d")
 	}
 	if !g.Brand.Machine() && g.ImageUUID == "" && g.Image == "" {
@@ -116,6 +118,10 @@ func (x *reader) checkGuest(g *Guest) {
 		g.TmpFS = min(tmpfs, g.MaxPhysicalMemory)
 	}
 }
+
+// IsBootOrder tells an order of boot devices, such as order=cd,once=d: of disks (c), CD drives (d) and
+// NICs (n).
+func IsBootOrder(text string) bool { return bootForm.MatchString(text) }
 
 // checkValue checks numbers and words below a property, at any depth.
 func (x *reader) checkValue(e yamltree.Entry, path string) {
@@ -166,13 +172,20 @@ func (x *reader) checkFilesystems(g *Guest) {
 			x.add(path+"target", fmt.Sprintf("filesystems.%d has the same target", first), "change one of them")
 		}
 		seen[f.Target] = i
-		if f.Type != "lofs" && f.Type != "bind" {
-			x.add(path+"type", "a guest can share only folders of the host", "use lofs")
+		types, options := []string{"lofs", "bind"}, filesystemOptions
+		if g.Brand.Machine() { // the guest mounts them itself, with the options that it wants
+			types, options = []string{Plan9, NFS}, []string{"ro", "rw"}
+		}
+		if !slices.Contains(types, f.Type) {
+			x.add(path+"type", "guests of brand "+string(g.Brand)+" have no such file systems", "use "+yamltree.OneOf(types))
 		}
 		for k, o := range f.Options {
-			if !slices.Contains(filesystemOptions, o) {
-				x.add(path+"options."+strconv.Itoa(k), "there is no such option", "use "+yamltree.OneOf(filesystemOptions))
+			if !slices.Contains(options, o) {
+				x.add(path+"options."+strconv.Itoa(k), "there is no such option", "use "+yamltree.OneOf(options))
 			}
+		}
+		if f.Type == NFS && strings.ContainsAny(f.Source+f.Target, "\"\\#") {
+			x.add(path+"source", "a path that NFS serves cannot contain quotes, # or a backslash", "rename the folder")
 		}
 	}
 }
@@ -377,6 +390,9 @@ func (x *reader) checkDisks(g *Guest) {
 		if d.BlockSize&(d.BlockSize-1) != 0 {
 			x.add(path+"block_size", "it is not a power of 2", "write 512 to 131072")
 		}
+		if _, _, ok := d.GuestBlocks(); !ok {
+			x.add(path+"guest_block_size", "it is not a size of blocks", "write 512, 4096 or, for example, 512/4096")
+		}
 		if first, twice := seen[d.Path]; twice && d.Path != "" {
 			x.add(path+"path", fmt.Sprintf("disks.%d has the same path", first), "change one of them")
 		}
@@ -407,6 +423,24 @@ func (x *reader) checkDisks(g *Guest) {
 			d.Media = "disk"
 		}
 	}
+}
+
+// GuestBlocks are the sizes of the logical and the physical blocks that the guest sees, in bytes:
+// those of guest_block_size, or the block size of the storage. 0 is the usual one. ok is false if
+// guest_block_size is neither SIZE nor LOGICAL/PHYSICAL.
+func (d Disk) GuestBlocks() (logical, physical int, ok bool) {
+	if d.GuestBlockSize == "" {
+		return 0, d.BlockSize, true
+	}
+	first, second, both := strings.Cut(d.GuestBlockSize, "/")
+	if !both {
+		second = first
+	}
+	logical, lerr := strconv.Atoi(first)
+	physical, perr := strconv.Atoi(second)
+	size := func(n, most int) bool { return n >= 512 && n <= most && n&(n-1) == 0 }
+	return logical, physical, lerr == nil && perr == nil && size(logical, 4096) && size(physical, 131072) &&
+		logical <= physical
 }
 
 // Complete sets the defaults of vmadm, and the usual driver.

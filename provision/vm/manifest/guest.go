@@ -63,7 +63,7 @@ type Guest struct {
 	Workdir     string            `json:"workdir,omitzero"`
 	Ports       []string          `json:"ports,omitempty"`
 	Restart     string            `json:"restart,omitzero"`
-	Consoles    int               `json:"consoles,omitzero"`
+	Consoles    int               `json:"consoles,omitzero"` // further ones, of machines
 
 	RAM               int `json:"ram"`
 	MaxPhysicalMemory int `json:"max_physical_memory"`
@@ -171,6 +171,13 @@ type Disk struct {
 	NoTrim         bool   `json:"notrim,omitzero"`
 	Zpool          string `json:"zpool,omitzero"`
 }
+
+// The types of file systems of machines. Those of containers are lofs and bind, which are the
+// same.
+const (
+	Plan9 = "9p"
+	NFS   = "nfs"
+)
 
 // Filesystem is a folder of the host that a guest sees.
 type Filesystem struct {

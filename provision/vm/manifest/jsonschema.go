@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 
 	"bakeoff/base/jsonschema"
@@ -52,7 +53,12 @@ func schemaOf(t reflect.Type, name string) jsonschema.Object {
 		text = jsonschema.Object{"enum": Brands}
 	}
 	if name == "driver" {
-		text = jsonschema.Object{"enum": []string{QEMU, Crun, Runc, Nspawn, LXC}}
+		var all []string
+		for _, b := range Brands {
+			all = append(all, b.Drivers()...)
+		}
+		slices.Sort(all)
+		text = jsonschema.Object{"enum": slices.Compact(all)}
 	}
 	if known := words[name]; known != nil {
 		text = jsonschema.Object{"enum": known}

@@ -450,7 +450,7 @@ var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_serve
 func whenOf(path string) When {
 	name, _, _ := strings.Cut(path, ".")
 	switch {
-	case filters.MatchString(path):
+	case filters.MatchString(path), name == "disks" && strings.HasSuffix(path, ".compression"):
 		return Live
 	case slices.Contains(fixed, name):
 		return Never
