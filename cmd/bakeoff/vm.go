@@ -25,9 +25,10 @@ func (a *app) vmCommand() *cobra.Command {
 		Use:   "vm",
 		Short: "Run guests: machines and containers that outlive the command",
 		Long: `vm runs guests: virtual machines of QEMU, Firecracker or bhyve, and containers of crun,
-runc, systemd-nspawn or LXC. A guest can start from a service that "bakeoff image build" builds, from
-an image of a registry, a disk, a kernel or an installer. bakeoff keeps the guest in the state
-folder until "bakeoff vm delete". The commands and columns are those of vmadm, the tool of SmartOS.
+runc, systemd-nspawn or LXC. On FreeBSD, containers are jails. A guest can start from a service that
+"bakeoff image build" builds, from an image of a registry, a disk, a kernel or an installer.
+bakeoff keeps the guest in the state folder until "bakeoff vm delete". The commands and columns
+are those of vmadm, the tool of SmartOS.
 
 GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -627,8 +628,9 @@ func infoOf(ctx context.Context, g *vm.Guest, kind string) (v any, err error) {
 }
 
 // signals are the names that kill takes.
-var signals = map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 10, "USR2": 12, "TERM": 15, "CONT": 18,
-	"STOP": 19}
+var signals = map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT,
+	"KILL": syscall.SIGKILL, "USR1": syscall.SIGUSR1, "USR2": syscall.SIGUSR2, "TERM": syscall.SIGTERM,
+	"CONT": syscall.SIGCONT, "STOP": syscall.SIGSTOP}
 
 // signalArgs writes -SIGNAL of vm kill, such as -HUP or -9, as -s SIGNAL: flags have one letter.
 func signalArgs(args []string) []string {
@@ -656,12 +658,12 @@ func (a *app) vmKill() *cobra.Command {
 		func(ctx context.Context, g *vm.Guest) error {
 			n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 			if v, err := strconv.Atoi(name); err == nil && v > 0 && v < 65 {
-				n, ok = v, true
+				n, ok = syscall.Signal(v), true
 			}
 			if !ok {
 				return fault.New(fault.Invalid, "-s must be the name or the number of a signal (got %q)", name)
 			}
-			return g.Kill(ctx, n)
+			return g.Kill(ctx, int(n))
 		})
 	c.Flags().StringVarP(&name, "signal", "s", name, "name or number of the signal")
 	return c

@@ -42,7 +42,7 @@ func (a *app) vmNetwork() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "network",
 		Short: "Create, list and delete networks of guests",
-		Long: `A network is a bridge in its own network namespace. A NIC joins a network by its nic_tag.
+		Long: `A network is a bridge, on Linux in its own network namespace. A NIC joins a network by its nic_tag.
 Guests in one network reach each other by address and by alias. They reach nothing else,
 unless the network has an uplink.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
@@ -73,7 +73,10 @@ Without --nat, the interface --uplink itself joins the network; it must have no 
 With --vlan, only frames with that tag belong to the network, and the interface stays
 unchanged.
 
-Without --uplink, create does not change this machine's own network.`,
+Without --uplink, create does not change this machine's own network.
+
+On FreeBSD, a network is a bridge whose guests pf keeps apart from other networks. If this machine
+lacks a setting for that, create names it.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
   sudo bakeoff vm network create front --subnet 10.0.1.254/24 --subnet fd00:1::/64
   sudo bakeoff vm network create out --subnet 10.0.2.0/24 --nat --uplink eth0

@@ -79,7 +79,8 @@ func (a *app) vmRun() *cobra.Command {
 		Long: `run builds or fetches what is missing, creates a guest, starts it, and prints its UUID.
 The addresses of its published ports go to standard error. SOURCE is
 
-  a folder     a service, which "bakeoff image build" builds: a microVM
+  a folder     a service, which "bakeoff image build" builds: a microVM;
+               on FreeBSD, the root of a jail
   an image     of the store or a registry, such as alpine:3.20: a container
                an artifact of a registry that is one file, raw or qcow2: the disk of a machine
   disk:FILE    the disk of a machine, raw or qcow2, with its boot loader
@@ -112,7 +113,7 @@ system can mount the folders by 9p: "bakeoff vm info GUEST filesystems" prints t
 	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, bhyve, microvm, docker, lx or joyent")
 	f.StringVar(&r.driver, "driver", "",
 		"run the guest with this `driver`: crun (the default for containers), runc, nspawn or lxc;\n"+
-			"qemu (the default for machines), firecracker or bhyve (of FreeBSD)")
+			"jail (on FreeBSD); qemu (the default for machines), firecracker or bhyve (on FreeBSD)")
 	f.StringVar(&r.accel, "accel", "", "what executes a machine's instructions: kvm or tcg")
 	f.StringVar(&r.restart, "restart", "no", "restart the guest when it ends: no, on-failure or always")
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")

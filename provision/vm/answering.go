@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/bhyve"
 	"bakeoff/provision/guest/qemu"
@@ -22,17 +23,19 @@ import (
 var answerTime = time.Minute
 
 // Agent connects to the agent in a machine that runs. Nobody else can until the connection is
-// closed.
+// closed. In a jail, each connection has an agent of its own.
 func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	var rw io.ReadWriteCloser
 	var err error
-	switch g.Driver {
-	case manifest.Firecracker:
+	switch {
+	case g.Driver == manifest.Firecracker:
 		rw, err = g.dialFirecracker(bounded)
-	case manifest.DriverBhyve:
+	case g.Driver == manifest.DriverBhyve:
 		rw, err = g.store.Host.Dial(ctx, "unix", g.Path(bhyve.SocketAgent))
+	case jailed(g.Guest):
+		rw, err = jail.Connect(ctx, g.store.Host, label(g.UUID))
 	default:
 		rw, err = qemu.DialAgentAt(ctx, g.store.dirOf(g.UUID))
 	}
@@ -84,8 +87,8 @@ const (
 	endStep = 10 * time.Millisecond
 )
 
-// answering is the way into a machine whose agent answers: each operation has a connection of
-// its own.
+// answering is the way into a machine or a jail whose agent answers: each operation has a
+// connection of its own.
 type answering struct{ g *Guest }
 
 func (a answering) with(ctx context.Context, do func(*channel.Conn) error) error {

@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/vm/filter"
 	"bakeoff/provision/vm/manifest"
@@ -281,6 +282,9 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 		return err
 	}
 	own := netns.Own(label(v.g.UUID))
+	if jailed(v.g.Guest) {
+		own = jail.Name(label(v.g.UUID))
+	}
 	resolvers := addresses(v.g.Resolvers)
 	for _, c := range v.joined {
 		veth := network.Veth{Namespace: own, Name: c.nic.Interface, Addresses: c.addresses(),
@@ -292,8 +296,8 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 			Veth: &veth}); err != nil {
 			return err
 		}
-		if c.Gateway().IsValid() && len(resolvers) == 0 && c.nic.Primary && c.nic.VLAN == 0 {
-			resolvers = []netip.Addr{c.Gateway()}
+		if a := v.g.store.resolverOf(c); a.IsValid() && len(resolvers) == 0 {
+			resolvers = []netip.Addr{a}
 		}
 	}
 	if err := v.addRoutes(ctx, own); err != nil {
@@ -337,6 +341,9 @@ func (v *supervisor) addRoutes(ctx context.Context, own string) error {
 // forwardInside makes a container a gateway if it may send packets of others: its programs
 // cannot change that setting.
 func (v *supervisor) forwardInside(ctx context.Context, own string) error {
+	if jailed(v.g.Guest) { // root in a jail has that setting itself
+		return nil
+	}
 	speaksForOthers := func(n manifest.NIC) bool { return n.AllowIPSpoofing || len(n.AllowedIPs) > 0 }
 	if !slices.ContainsFunc(v.g.NICs, speaksForOthers) {
 		return nil

@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
@@ -52,8 +53,21 @@ type doors struct {
 	ports     []string
 }
 
-// open forwards a port of this machine to an address in a network namespace.
-func (d *doors) open(ctx context.Context, p Port, namespace string, to netip.Addr) error {
+// dialer opens connections where a guest is reached.
+type dialer interface {
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// in opens connections in a network namespace. FreeBSD has none: this machine reaches its bridges.
+func (s *Store) in(namespace string) dialer {
+	if s.freebsd() {
+		return local.Conn{}
+	}
+	return local.Conn{Netns: namespace}
+}
+
+// open forwards a port of this machine to an address behind a dialer.
+func (d *doors) open(ctx context.Context, p Port, inside dialer, to netip.Addr) error {
 	l, err := net.Listen("tcp", p.Host.String())
 	if err != nil {
 		return portInUse(p, err)
@@ -61,7 +75,7 @@ func (d *doors) open(ctx context.Context, p Port, namespace string, to netip.Add
 	d.listeners = append(d.listeners, l)
 	p.Host = l.Addr().(*net.TCPAddr).AddrPort()
 	d.ports = append(d.ports, p.String())
-	go forward(ctx, l, local.Conn{Netns: namespace}, netip.AddrPortFrom(to, p.Guest))
+	go forward(ctx, l, inside, netip.AddrPortFrom(to, p.Guest))
 	return nil
 }
 
@@ -84,8 +98,9 @@ func (s *Store) reap(ctx context.Context, g *Guest) error {
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
 		return nil // it was never started
 	}
-	_, err := s.containers(g.Guest).Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
-	return fault.Op("remove leftovers of guest "+g.UUID, errors.Join(err, s.detachGuest(ctx, g)))
+	err := s.detachGuest(ctx, g) // before the end of a jail, which would give its interfaces back
+	_, rerr := s.containers(g.Guest).Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
+	return fault.Op("remove leftovers of guest "+g.UUID, errors.Join(err, rerr))
 }
 
 // detachGuest removes what is left of the NICs of a guest that has ended.
@@ -107,17 +122,13 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	for _, name := range transient {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			return nil, err
-		}
+	if jailed(g.Guest) {
+		err = jail.MakeRoot(ctx, g.store.Host, label(g.UUID), dir, g.rootOf(*b.Container))
+	} else {
+		err = v.clear(dir)
 	}
-	if len(g.NICs) > 0 { // for resolv.conf, which an image of one program has no folder for
-		if _, err := os.Lstat(filepath.Join(b.Container.Root, "etc")); errors.Is(err, os.ErrNotExist) {
-			if err := os.MkdirAll(filepath.Join(dir, isolation.Upper, "etc"), 0o755); err != nil {
-				return nil, err
-			}
-		}
+	if err != nil {
+		return nil, err
 	}
 	cpus, err := probe.CPUs()
 	if err != nil {
@@ -125,8 +136,8 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	}
 	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
 		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent,
-		Image: driver.Image{Ref: g.Image, Root: g.file(b.Container.Root)}, Quota: float64(g.CPUCap) / 100,
-		Options: TechnologyOf(g.Guest).Options}
+		Image: driver.Image{Ref: g.Image, Root: g.rootOf(*b.Container)}, KeepRoot: jailed(g.Guest),
+		Quota: float64(g.CPUCap) / 100, Options: TechnologyOf(g.Guest).Options}
 	spec.Shares = append(spec.Shares, driver.Share{From: g.Path(dirMetadata), To: MetadataIn, ReadOnly: true})
 	for _, s := range g.shares() {
 		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
@@ -144,6 +155,24 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	return c, nil
 }
 
+// clear prepares the folder of a container for its next start.
+func (v *supervisor) clear(dir string) error {
+	for _, name := range transient {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if len(v.g.NICs) == 0 {
+		return nil
+	}
+	// For resolv.conf, which an image of one program has no folder for.
+	_, err := os.Lstat(filepath.Join(v.boot.Container.Root, "etc"))
+	if errors.Is(err, os.ErrNotExist) {
+		return os.MkdirAll(filepath.Join(dir, isolation.Upper, "etc"), 0o755)
+	}
+	return nil
+}
+
 // shares are the folders of the host that a container sees.
 func (g *Guest) shares() (out []Share) {
 	for _, f := range g.Filesystems {
@@ -154,8 +183,12 @@ func (g *Guest) shares() (out []Share) {
 
 // begin publishes the ports and starts the program.
 func (c *container) begin(ctx context.Context) (err error) {
+	var inside dialer = local.Conn{Netns: netns.Own(label(c.v.g.UUID))}
+	if jailed(c.v.g.Guest) {
+		inside = c.Instance
+	}
 	for _, p := range c.v.boot.Ports {
-		if err := c.open(ctx, p, netns.Own(label(c.v.g.UUID)), loopback); err != nil {
+		if err := c.open(ctx, p, inside, loopback); err != nil {
 			return err
 		}
 	}
@@ -209,6 +242,9 @@ func (c *container) stop(ctx context.Context) error {
 
 // signal sends a signal to the programs that the container's init process has started.
 func (c *container) signal(ctx context.Context, number int) error {
+	if g := c.v.g; jailed(g.Guest) {
+		return jail.Signal(ctx, g.store.Host, label(g.UUID), number)
+	}
 	e, ok := c.Instance.(*isolation.Env)
 	if !ok || e.Group == nil {
 		return fault.New(fault.Lab, "the container has no control group")
@@ -257,7 +293,8 @@ func depthBelow(parents map[int]int, pid, first int) int {
 func (c *container) close(ctx context.Context) error {
 	c.shut()
 	c.kill()
-	err := errors.Join(c.Instance.Close(ctx), c.v.g.store.detach(ctx, c.v.joined))
+	err := c.v.g.store.detach(ctx, c.v.joined) // before the end of a jail, which would give its interfaces back
+	err = errors.Join(err, c.Instance.Close(ctx))
 	if c.out != nil {
 		err = errors.Join(err, c.out.close())
 	}
@@ -267,8 +304,8 @@ func (c *container) close(ctx context.Context) error {
 // dialTime bounds a connection to a port of a guest.
 const dialTime = 10 * time.Second
 
-// forward connects the clients of a port of the host to an address in a network namespace.
-func forward(ctx context.Context, l net.Listener, inside local.Conn, at netip.AddrPort) {
+// forward connects the clients of a port of the host to an address behind a dialer.
+func forward(ctx context.Context, l net.Listener, inside dialer, at netip.AddrPort) {
 	for {
 		c, err := l.Accept()
 		if err != nil {

@@ -31,7 +31,8 @@ func TestTechnologies(t *testing.T) {
 	for name := range technologies {
 		names = append(names, name)
 	}
-	all := slices.Sorted(slices.Values(manifest.Docker.Drivers()))
+	all := slices.Sorted(slices.Values(slices.Concat(manifest.Docker.DriversOn("linux"),
+		manifest.Docker.DriversOn("freebsd"))))
 	if slices.Sort(names); !slices.Equal(names, all) {
 		t.Errorf("there are %v, and manifests name %v", names, all)
 	}

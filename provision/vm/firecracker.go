@@ -227,7 +227,7 @@ func (v *supervisor) connectAlone(ctx context.Context, m *firecracker.Machine, a
 	}
 	m.Cards = []firecracker.Card{{ID: "net0", MAC: ownMAC, Tap: netns.Tap(name)}}
 	for _, p := range v.boot.Ports {
-		if err := at.open(ctx, p, namespace, build.GuestAddr.Addr()); err != nil {
+		if err := at.open(ctx, p, v.g.store.in(namespace), build.GuestAddr.Addr()); err != nil {
 			return "", err
 		}
 	}

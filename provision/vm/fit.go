@@ -94,6 +94,9 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 	fitParts(g, add)
 	fitBlocks(g, storage, add)
 	fitFolders(g, tags, add)
+	if jailed(g) {
+		fitJail(g, add)
+	}
 	if g.Driver == manifest.Firecracker {
 		fitFirecracker(g, tags, add)
 	}

@@ -265,7 +265,7 @@ func (v *supervisor) publish(ctx context.Context, p Port, to *connection, at *do
 		return fault.WithFix(fault.New(fault.Unsupported, "publish %s: this machine reaches no address of %s in network %s",
 			p, v.g.name(), to.Name), "create the network with --subnet, and give the primary NIC an address in it")
 	}
-	return at.open(ctx, p, to.Namespace(), address)
+	return at.open(ctx, p, v.g.store.in(to.Namespace()), address)
 }
 
 // free returns the port with a number, if it has none, and refuses one that is in use: QEMU

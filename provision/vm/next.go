@@ -131,7 +131,12 @@ func (g *Guest) finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if !g.Brand.Machine() {
+	switch {
+	case jailed(g.Guest): // its next start makes another root
+		if err := g.store.removeJail(ctx, g.UUID); err != nil {
+			return err
+		}
+	case !g.Brand.Machine():
 		if err := g.replaceWritten(n.Written); err != nil {
 			return err
 		}

@@ -54,11 +54,19 @@ type Prepared struct {
 
 // Prepare builds or fetches what a guest starts from. o are the options of a build.
 func (s *Store) Prepare(ctx context.Context, images *image.Store, from Source, o build.Options) (Prepared, error) {
+	if from.Brand == "" && s.freebsd() {
+		from.Brand = brandOfRoot(from.What)
+	}
 	if err := s.checkDriver(ctx, from.Brand, from.Driver); err != nil { // before anything is built or fetched
 		return Prepared{}, err
 	}
 	if file, ok := strings.CutPrefix(from.What, string(reference.Disk)+":"); ok {
 		return s.prepareDisk(ctx, from, file)
+	}
+	if jailed(manifest.Guest{Brand: from.Brand, Driver: from.Driver}) && from.Brand != "" {
+		if p, ok, err := s.prepareJail(from); ok || err != nil {
+			return p, err
+		}
 	}
 	info, err := os.Stat(from.What)
 	switch {

@@ -42,6 +42,9 @@ type sent struct {
 // image, its manifest and its metadata. The guest stays, and does not start with the host any
 // more.
 func (g *Guest) Send(ctx context.Context, out io.Writer) error {
+	if err := g.noJail("send"); err != nil {
+		return err
+	}
 	held, err := g.change(ctx)
 	if err != nil {
 		return err

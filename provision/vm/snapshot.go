@@ -121,6 +121,9 @@ func (g *Guest) CreateSnapshot(ctx context.Context, name string) error {
 		return fault.WithFix(fault.New(fault.Invalid, "%q is not the name of a snapshot", name),
 			"write 1 to 64 of the characters A-Z a-z 0-9 - _ . : %")
 	}
+	if err := g.noJail("snapshot"); err != nil {
+		return err
+	}
 	held, err := g.change(ctx)
 	if err != nil {
 		return err

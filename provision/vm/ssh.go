@@ -93,6 +93,9 @@ func (g *Guest) SSHServer() (namespace string, at netip.AddrPort, err error) {
 			continue
 		}
 		if a := n.AddressOf(memberOf(g.Guest, nic, n)); a.IsValid() {
+			if g.store.freebsd() { // this machine reaches the bridge
+				return "", netip.AddrPortFrom(a, portSSH), nil
+			}
 			return filepath.Join("/run/netns", n.Namespace()), netip.AddrPortFrom(a, portSSH), nil
 		}
 	}

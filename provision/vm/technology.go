@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/firecracker"
+	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/driver/lxc"
 	"bakeoff/provision/driver/nspawn"
 	"bakeoff/provision/driver/oci"
@@ -30,10 +31,17 @@ var technologies = map[string]Technology{
 	manifest.Runc:   {oci.Driver{}, param.Values{"runtime": manifest.Runc}, manifest.Runc},
 	manifest.Nspawn: {nspawn.Driver{}, nil, ""},
 	manifest.LXC:    {lxc.Driver{}, nil, ""},
+	manifest.Jail:   {jail.Driver{}, nil, ""},
 }
 
 // TechnologyOf is what makes the container of a guest.
-func TechnologyOf(g manifest.Guest) Technology { return technologies[manifest.DriverOf(g)] }
+func TechnologyOf(g manifest.Guest) Technology {
+	t := technologies[manifest.DriverOf(g)]
+	if jailed(g) && systemOf(g.Brand) == "linux" {
+		t.Options = jail.Linux()
+	}
+	return t
+}
 
 // containers makes and removes the container of a guest.
 func (s *Store) containers(g manifest.Guest) Containers {
@@ -89,7 +97,10 @@ func (s *Store) checkDriver(ctx context.Context, brand manifest.Brand, name stri
 		}
 	}
 	a := t.Check(ctx, s.Host, t.Options)
-	if a.OK {
+	switch {
+	case a.OK && jailed(g):
+		return checkJail(a)
+	case a.OK:
 		return nil
 	}
 	return fault.WithFix(fault.New(fault.Unsupported, "driver %s: %s", manifest.DriverOf(g), a.Reason), a.Fix)

@@ -209,6 +209,11 @@ func (s *Store) begin(ctx context.Context, uuid, making string) (*lock.Lock, err
 
 // discard removes a folder that is not a guest, and what belongs to it.
 func (s *Store) discard(ctx context.Context, dir, uuid string) error {
+	if s.freebsd() {
+		if err := s.removeJail(ctx, uuid); err != nil {
+			return err // below the folder may be folders of this machine
+		}
+	}
 	return errors.Join(os.RemoveAll(s.envDir(uuid)), s.leases().Remove(ctx, lease.Lease{Label: label(uuid)}),
 		os.RemoveAll(dir))
 }

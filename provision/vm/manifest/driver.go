@@ -16,19 +16,25 @@ const (
 	Runc        = "runc"
 	Nspawn      = "nspawn"
 	LXC         = "lxc"
+	Jail        = "jail"
 )
 
-// Drivers are the drivers that can run guests of the brand, the usual one first.
-func (b Brand) Drivers() []string {
+// Drivers are the drivers that can run guests of the brand on this machine, the usual one first.
+func (b Brand) Drivers() []string { return b.DriversOn(runtime.GOOS) }
+
+// DriversOn are those on a system, as GOOS names it.
+func (b Brand) DriversOn(system string) []string {
 	switch {
 	case b == MicroVM:
 		return []string{QEMU, Firecracker}
-	case b == Bhyve && runtime.GOOS == "freebsd":
+	case b == Bhyve && system == "freebsd":
 		return []string{DriverBhyve, QEMU}
 	case b == Bhyve:
 		return []string{QEMU, DriverBhyve}
 	case b.Machine():
 		return []string{QEMU}
+	case system == "freebsd":
+		return []string{Jail}
 	}
 	return []string{Crun, Runc, Nspawn, LXC}
 }
@@ -58,7 +64,7 @@ func DriverOf(g Guest) string {
 
 // elsewhere says why a driver of lab files runs no guests.
 var elsewhere = map[string]string{
-	"jail":   "jails are a technology of FreeBSD, and guests run on Linux",
+	"jail":   "jails are a technology of FreeBSD",
 	"zone":   "zones are a technology of SmartOS, whose guests vmadm runs",
 	"docker": "a guest has no engine: bakeoff runs its container without the Docker daemon",
 	"podman": "a guest has no engine: bakeoff runs its container without Podman",
@@ -74,6 +80,9 @@ func (b Brand) CheckDriver(name string) (reason, allowed string) {
 		return "", ""
 	}
 	reason, allowed = elsewhere[name], "use "+yamltree.OneOf(all)
+	if reason == "" && slices.Contains(b.DriversOn("linux"), name) {
+		reason = "it works on Linux only"
+	}
 	if reason == "" {
 		reason = "there is no such driver"
 		for _, other := range Brands {
