@@ -284,6 +284,23 @@ func TestJail(t *testing.T) {
 	if exit, err := g.Exec(t.Context(), conn.Command("ls", "/kept")); err != nil || exit.OK() {
 		t.Errorf("the old root is still there: %v, %v", exit, err)
 	}
+	// After a restart of the host, the clone may not be mounted.
+	if err := g.Stop(t.Context(), Stop{}); err != nil {
+		t.Fatal(err)
+	}
+	var m jailtest.State
+	if err := b.fake.State(&m, func() bool {
+		root := filepath.Join(g.Folder(), "root")
+		err = errors.Join(os.Rename(root, root+".unmounted"), os.Mkdir(root, 0o755))
+		m.Unmounted = slices.Collect(maps.Keys(m.Clones))
+		return true
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(err, g.Start(t.Context(), b.launch)); err != nil {
+		t.Fatal(err)
+	}
+	b.output(g, "ls", "/www/index.html")
 	if err := g.Delete(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -35,10 +35,14 @@ func (n names) kept() string { return n.jail + "-root" }
 func MakeRoot(ctx context.Context, host conn.Conn, label, dir, from string) error {
 	n := namesOf(label, dir)
 	_, there, err := guest.Ask(ctx, host, "test", "-d", n.root)
-	if err != nil || there {
+	switch {
+	case err != nil:
 		return err
-	}
-	if IsSnapshot(from) {
+	case there && IsSnapshot(from):
+		return n.mount(ctx, host, from)
+	case there:
+		return nil
+	case IsSnapshot(from):
 		_, err := zfs.Clone(ctx, host, from, n.kept(), "mountpoint="+n.root)
 		return err
 	}
@@ -53,6 +57,23 @@ func MakeRoot(ctx context.Context, host conn.Conn, label, dir, from string) erro
 		return err
 	}
 	return guest.Run(ctx, host, "mv", part, n.root)
+}
+
+// mount mounts the clone of a snapshot. A host that has started again may not have done so, and
+// the folder is then empty.
+func (n names) mount(ctx context.Context, host conn.Conn, from string) error {
+	dataset, _, _ := strings.Cut(from, "@")
+	clone := path.Join(path.Dir(dataset), n.kept())
+	mounted, there, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", zfs.FileSystem, "-o", "mounted", clone)
+	switch {
+	case err != nil:
+		return err
+	case !there:
+		return fault.New(fault.Lab, "the dataset %s with the root of the jail is gone", clone)
+	case mounted == "yes":
+		return nil
+	}
+	return guest.Run(ctx, host, "zfs", "mount", clone)
 }
 
 // RemoveRoot removes what a jail left, and its root. What does not exist is not an error.

@@ -5,6 +5,7 @@ package jailtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -27,8 +28,10 @@ type State struct {
 	Rules  map[string]string // subject → its rules, a line each
 	Mounts []Mount
 	Clones map[string]string // dataset → where it is
-	JID    int
-	Units  int // of cloned interfaces
+	// Unmounted are datasets whose files are at their mount point with ".unmounted".
+	Unmounted []string
+	JID       int
+	Units     int // of cloned interfaces
 	// Settings are those of sysctl that differ from those of a host that is ready for guests; ""
 	// is one that the kernel lacks.
 	Settings map[string]string
@@ -516,6 +519,21 @@ func zfs(c *fake.Call, m *State) int {
 			return c.Failf("%v", err)
 		}
 		m.Clones[args[4]] = at
+	case len(args) == 7 && slices.Equal(args[:6], []string{"list", "-H", "-t", "filesystem", "-o", "mounted"}):
+		if m.Clones[args[6]] == "" {
+			return c.Failf("cannot open %q: dataset does not exist", args[6])
+		}
+		c.Printf("%s\n", map[bool]string{true: "no", false: "yes"}[slices.Contains(m.Unmounted, args[6])])
+	case len(args) == 2 && args[0] == "mount":
+		i := slices.Index(m.Unmounted, args[1])
+		if i < 0 {
+			return c.Failf("cannot mount %q: filesystem already mounted", args[1])
+		}
+		at := m.Clones[args[1]]
+		if err := errors.Join(os.Remove(at), os.Rename(at+".unmounted", at)); err != nil {
+			return c.Failf("%v", err)
+		}
+		m.Unmounted = slices.Delete(m.Unmounted, i, i+1)
 	case len(args) == 2 && args[0] == "destroy":
 		at := m.Clones[args[1]]
 		if at == "" {
