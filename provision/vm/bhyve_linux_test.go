@@ -210,13 +210,16 @@ func TestBhyveInNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := withDisks(t, s, `{"brand": "bhyve", "driver": "bhyve", "ram": 128, "disks": [{"size": 4}], "nics": [
-		{"nic_tag": "back", "ips": "10.77.0.5/24", "allow_mac_spoofing": true, "mtu": 1400},
+	g := withDisks(t, s, `{"brand": "bhyve", "driver": "bhyve", "ram": 128, "disks": [{"size": 4}], "ports": ["80"],
+		"nics": [{"nic_tag": "back", "ips": "10.77.0.5/24", "allow_mac_spoofing": true, "mtu": 1400},
 		{"nic_tag": "back", "ips": "10.77.0.6/24", "allow_mac_spoofing": true, "model": "e1000"}]}`)
 	if err := g.Start(t.Context(), supervised(t, s)); err != nil {
 		t.Fatal(err)
 	}
 	m, state := machineOf(t, h, g), bsdState()
+	if len(g.Reached) != 1 || !strings.HasSuffix(g.Reached[0], ":80") {
+		t.Errorf("its port is reached at %q", g.Reached)
+	}
 	for i, kind := range []string{"virtio-net", "e1000"} {
 		link := network.Link(g.UUID, g.NICs[i].MAC)
 		card := kind + "," + link + ",type=tap,mac=" + g.NICs[i].MAC + map[int]string{0: ",mtu=1400"}[i]
@@ -518,6 +521,8 @@ func TestFitBhyve(t *testing.T) {
 		`"internal_metadata_namespaces": ["a"]`:                  "internal_metadata_namespaces",
 		`"ports": ["[::1]:80:80"]`:                               "ports.0: ",
 		`"nics": [{"nic_tag": "back", "ips": "dhcp"}]`:           "nics.0.ips: ",
+		`"firewall_enabled": true`:                               "firewall_enabled: ",
+		nic(`"nic_tag": "back"`):                                 "nics.0.allow_mac_spoofing: ",
 		nic(`"nic_tag": "none"`):                                 "nics.0.nic_tag: ",
 		nic(`"nic_tag": "back", "model": "rtl8139"`):             "nics.0.model: ",
 		`"disks": [{"path": "/dev/zvol/a,b", "nocreate": true}]`: "disks.0.path: ",
@@ -539,7 +544,8 @@ func TestFitBhyve(t *testing.T) {
 		}
 	}
 	good := read(t, `{"brand": "bhyve", "driver": "bhyve", "bootrom": "uefi", "disks": [{"path": "/dev/zvol/tank/a",
-		"nocreate": true, "model": "ahci"}], "nics": [{"nic_tag": "back", "ips": "10.0.0.9/24", "model": "e1000"}]}`)
+		"nocreate": true, "model": "ahci"}], "nics": [{"nic_tag": "back", "ips": "10.0.0.9/24", "model": "e1000",
+		"allow_mac_spoofing": true}]}`)
 	if err := Fit(good, tags, nil); err != nil {
 		t.Error(err)
 	}

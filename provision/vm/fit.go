@@ -94,8 +94,8 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 	fitParts(g, add)
 	fitBlocks(g, storage, add)
 	fitFolders(g, tags, add)
-	if jailed(g) {
-		fitJail(g, add)
+	if jailed(g) || g.Driver == manifest.DriverBhyve {
+		fitFreeBSD(g, add)
 	}
 	if g.Driver == manifest.Firecracker {
 		fitFirecracker(g, tags, add)

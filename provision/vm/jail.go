@@ -111,8 +111,8 @@ func (g *Guest) noJail(what string) error {
 		g.UUID), "stop the guest, and copy "+filepath.Join(g.Folder(), "root")+" yourself")
 }
 
-// fitJail checks what a jail and the networks of FreeBSD have no counterpart for.
-func fitJail(g manifest.Guest, add func(path string, value any, reason, allowed string)) {
+// fitFreeBSD checks what the networks of FreeBSD have no counterpart for.
+func fitFreeBSD(g manifest.Guest, add func(path string, value any, reason, allowed string)) {
 	if g.FirewallEnabled {
 		add("firewall_enabled", true, "bakeoff has no rules of pf for a guest with a firewall", "remove it")
 	}
