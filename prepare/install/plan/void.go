@@ -129,7 +129,9 @@ func (r *recipe) voidBase() {
 			check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
 	}
 	modules, items := r.initramfsItems()
-	conf := []string{`nofsck="yes"`, `add_dracutmodules+=" ` + modules + ` "`, `omit_dracutmodules+=" btrfs "`}
+	// dracut since 108 builds for the machine that runs it.
+	conf := []string{`nofsck="yes"`, `hostonly="no"`, `add_dracutmodules+=" ` + modules + ` "`,
+		`omit_dracutmodules+=" btrfs "`}
 	if len(items) > 0 {
 		conf = append(conf, `install_items+=" `+strings.Join(items, " ")+` "`)
 	}
