@@ -125,7 +125,8 @@ func (r *remote) until(record, step string, do func(cmd *exec.Cmd), args ...stri
 }
 
 // TestRemote installs a machine over SSH with the program itself: the controller is killed, the
-// connection is cut, the machine loses its power. The end is that of an installation without.
+// connection is cut, the machine loses its power, and undo releases what was taken. The end is that
+// of an installation without all this.
 func TestRemote(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs on a loop device over SSH")
@@ -142,6 +143,7 @@ func TestRemote(t *testing.T) {
 	m.blank()
 
 	r.on()
+	before := m.taken()
 	text, err := json.Marshal(p)
 	if err == nil {
 		err = os.WriteFile(m.dir+"/plan.json", text, 0o600)
@@ -156,6 +158,17 @@ func TestRemote(t *testing.T) {
 	r.until(record, "partition", kill, append(apply, host...)...)
 	r.until(record, "pool", kill, resume...)
 	r.until(record, "base", func(*exec.Cmd) { r.server.Cut() }, resume...)
+	r.until(record, "copy-hostid", kill, resume...)
+	if m.taken() == before {
+		t.Error("the killed installation holds nothing that undo could release")
+	}
+	said, err := r.command(append([]string{"undo", record}, host...)...).CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "released\n") {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if left := m.taken(); left != before {
+		t.Errorf("undo left behind:\n%s", left)
+	}
 	r.until(record, "luks", kill, resume...)
 	m.powerOff()
 	r.on()
