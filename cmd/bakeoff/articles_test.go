@@ -68,6 +68,9 @@ func TestEveryFigureOfTheArticlesHasItsCell(t *testing.T) {
 		case lab.Cells[i].Workload != name:
 			t.Errorf("%s: cell %s of examples/%s has the workload %s, not %s", figure, cell, file, lab.Cells[i].Workload, name)
 		}
+		if i >= 0 && strings.HasPrefix(figure, "the plot") && !slices.Contains(lab.Cells[i].Primary, cells[6]) {
+			t.Errorf("%s: the page draws no curve of %s: it is not a primary metric of the cell", figure, cells[6])
+		}
 		for metric := range strings.SplitSeq(cells[6], ", ") {
 			if _, ok := docs[name].Metric(metric); !ok {
 				t.Errorf("%s: the workload %s has no metric %s", figure, name, metric)
