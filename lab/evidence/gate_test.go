@@ -9,9 +9,14 @@ import (
 	"time"
 
 	"bakeoff/base/facts"
+	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
+	workloadall "bakeoff/measure/workload/all"
 	"bakeoff/reach/wire"
 )
 
@@ -321,5 +326,22 @@ func TestTheClockInsideSparesWhatIsTimedOutside(t *testing.T) {
 	}
 	if trial.TimedOutside = true; clockGate(trial) != "" {
 		t.Errorf("the controller timed it: %s", clockGate(trial))
+	}
+}
+
+// The times of a boot are the controller's, and those of a web server the generator's: neither a
+// trial nor a whole comparison fails for the clock of their environment.
+func TestTimesThatAreTakenOutside(t *testing.T) {
+	r := record(t)
+	slow := &store.Clock{InsideNS: 4e8, OutsideNS: 1e9, UncertaintyNS: 5e6}
+	for name, outside := range map[string]bool{"boot": true, "connect": true, "http": true, "wrk": true, "crypto": false,
+		"files": false} {
+		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "netbsd"}}},
+			Cells: []plan.Cell{{Cell: manifest.Cell{Name: "c", Workload: name, Params: param.Values{}}}}}
+		o, err := NewReader(r.run, workloadall.Parsers()).observe(p, store.Line{Type: store.LineTrial, Contender: "netbsd",
+			Status: store.Subject, Trial: &store.Trial{Cell: "c", Clock: slow}})
+		if err != nil || (o.Clock == analysis.ClockReading{}) != outside || (o.Gates["clock"] == "") != outside {
+			t.Errorf("%s: clock %+v, gates %+v, %v", name, o.Clock, o.Gates, err)
+		}
 	}
 }
