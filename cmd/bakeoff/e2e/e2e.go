@@ -20,14 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/suite"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 )
-
-// Programs names a folder in which bakeoff and bakeoff-agent are already, built
-// from the present sources: make test sets it. Without it they are built once
-// for each package.
-const Programs = "BAKEOFF_TEST_PROGRAMS"
 
 var (
 	// built is a folder of ours with the two programs; "": there is none.
@@ -86,7 +82,7 @@ func buildBakeoff() (string, error) {
 	if err := readSources(strings.TrimSpace(string(root))); err != nil {
 		return "", err
 	}
-	if dir := os.Getenv(Programs); dir != "" {
+	if dir := os.Getenv(suite.Programs); dir != "" {
 		return dir, nil
 	}
 	if built, err = os.MkdirTemp("", "bakeoff-e2e"); err != nil {
@@ -187,18 +183,38 @@ func main() {
 	return folder
 }
 
+// compiled has the programs of Build by their sources. Several tests of a package use the same.
+var compiled sync.Map
+
 // Build builds a static program from a source.
 func Build(t *testing.T, source, to string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "main.go")
-	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+	get, _ := compiled.LoadOrStore(source, sync.OnceValues(func() ([]byte, error) { return compile(source) }))
+	program, err := get.(func() ([]byte, error))()
+	if err == nil {
+		err = os.WriteFile(to, program, 0o755)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", to, file)
+}
+
+func compile(source string) ([]byte, error) {
+	dir, err := os.MkdirTemp("", "bakeoff-e2e")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	file, program := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
+		return nil, err
+	}
+	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, file)
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
+	return os.ReadFile(program)
 }
 
 // Variable is the value of an environment variable of h; "" if it is not set.
@@ -213,12 +229,8 @@ func (h Home) Variable(name string) (value string) {
 
 // environ is the environment of a program whose state is in dir.
 func environ(dir string) []string {
-	cache := os.Getenv("BAKEOFF_CACHE")
-	switch {
-	case cache != "":
-	case os.Getuid() == 0:
-		cache = "/var/cache/bakeoff"
-	default:
+	cache := suite.CacheFolder()
+	if os.Getenv("BAKEOFF_CACHE") == "" && os.Getuid() != 0 {
 		cache = filepath.Join(dir, "cache")
 	}
 	return append(os.Environ(), "BAKEOFF_STATE="+filepath.Join(dir, "state"), "BAKEOFF_CACHE="+cache,
@@ -302,6 +314,16 @@ func NeedsRoot(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root: control groups, namespaces, mounts")
 	}
+}
+
+// FindProgram is where a program is, also where administrators have theirs; "" if it is missing.
+func FindProgram(name string) string {
+	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
+		if path := filepath.Join(dir, name); exec.Command("test", "-x", path).Run() == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // WaitForTrials waits until a journal below dir has n trials, and returns its
