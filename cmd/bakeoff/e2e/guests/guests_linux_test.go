@@ -23,8 +23,16 @@ import (
 // limit bounds a command, which may have to build an image first on a slow machine.
 const limit = 20 * time.Minute
 
-// home is a home in which guests of containers and of machines can be made.
+// home is a home in which guests of containers and of machines can be made. Each has a state of
+// its own, so the tests run in parallel: they mostly wait for their guests.
 func home(t *testing.T) e2e.Home {
+	t.Helper()
+	t.Parallel()
+	return newHome(t)
+}
+
+// newHome is home for a test that has one already.
+func newHome(t *testing.T) e2e.Home {
 	t.Helper()
 	e2e.NeedsRoot(t)
 	if runtime.GOARCH != "amd64" {
@@ -52,11 +60,11 @@ func home(t *testing.T) e2e.Home {
 // service is the folder of a shipped service.
 func service(t *testing.T, name string) string {
 	t.Helper()
-	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	dir, err := filepath.Abs(filepath.Join("../../../../services", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(strings.TrimSpace(string(root)), "services", name)
+	return dir
 }
 
 // do executes a command of guests that must succeed, and returns what it prints.

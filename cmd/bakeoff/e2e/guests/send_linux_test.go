@@ -18,7 +18,7 @@ import (
 // secondHome is another host: a home with a state of its own.
 func secondHome(t *testing.T) e2e.Home {
 	t.Helper()
-	h := home(t)
+	h := newHome(t)
 	h.Env = append(h.Env, "BAKEOFF_CACHE="+t.TempDir()) // it has no image of the first one
 	return h
 }
