@@ -86,7 +86,7 @@ func Start(t testing.TB) *Server {
 	s.proc = exec.Command(program, "-D", "-f", filepath.Join(dir, "sshd_config"), "-E", s.log)
 	// Another program may take a port before sshd does.
 	for try := 1; ; try++ {
-		s.port = freePort(t)
+		s.port = FreePort(t)
 		s.configure()
 		err := s.start()
 		if err == nil {
@@ -280,10 +280,10 @@ func read(t testing.TB, path string) string {
 	return string(b)
 }
 
-// freePort returns an unused port outside the range from which systems assign
+// FreePort returns an unused port outside the range from which systems assign
 // ports (from 32768 or 49152 on), so that no other test's connection gets it
 // while the server is stopped.
-func freePort(t testing.TB) int {
+func FreePort(t testing.TB) int {
 	t.Helper()
 	var err error
 	for range 100 {

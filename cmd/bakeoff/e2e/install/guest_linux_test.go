@@ -21,6 +21,7 @@ import (
 	"bakeoff/prepare/install/rescue"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // Bounds of what a guest under emulation does on a busy machine. The tests wait for
@@ -92,7 +93,7 @@ func newBench(t *testing.T, release string) *bench {
 	b.r = getRescue(t, b.h.Variable("BAKEOFF_CACHE"), release, b.proxyURL())
 	b.kept = filepath.Join(cache, release)
 	b.private, b.public = keys(t, b.kept)
-	b.port = freePort(t)
+	b.port = uint16(sshtest.FreePort(t))
 	b.ssh = b.config()
 	b.h.Env = append(b.h.Env, "BAKEOFF_SSH_CONFIG="+b.ssh)
 	t.Cleanup(func() {
@@ -173,16 +174,6 @@ func (b *bench) branch(from []disk) {
 		}
 		b.disks = append(b.disks, to)
 	}
-}
-
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
 // proxyURL is the address of the proxy for apt, on the host.
