@@ -322,16 +322,3 @@ func jsonText(v any) string {
 	}
 	return string(text)
 }
-
-// Latest is the latest moment of some changes: an update that needs a stopped guest
-// for one property needs it for all. It is Live if there are none.
-func Latest(changes []Change) When {
-	order := []When{Live, NextBoot, Stopped, Never}
-	latest := Live
-	for _, c := range changes {
-		if slices.Index(order, c.When) > slices.Index(order, latest) {
-			latest = c.When
-		}
-	}
-	return latest
-}
