@@ -64,10 +64,12 @@ run:
 # as lines of two writers may mix.
 # The tests of the workload http stay in lane 1: some give a generator real-time priority.
 # Building an image changes the machine while it is built, and downloads packages. So the
-# tests of IMAGES, with all capabilities and the network, first make those that lane 2 uses.
+# tests of IMAGES, with all capabilities and the network, make those that lane 2 uses before
+# it begins. Lane 1 does not wait for them.
 # Tests of the whole program stay in lane 1, too: e2e.LeavesNothing looks into the cache of
 # images, where others kill builds, and machines that are reached over SSH share a state.
-# Those in APART use no image, and have a cache and such a state of their own (e2e.MainApart).
+# Those in APART give the program no image, and have a cache and such a state of their own
+# (e2e.MainApart).
 # The flags are those of build and static, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
 # result of an earlier run is used. A package that hangs fails after 25 minutes, in which it
@@ -78,9 +80,10 @@ SHARED = reach/conn/local|cmd/bakeoff/e2e
 HARMLESS = provision/proof|lab/trial|$(FAKED)|$(RUNNERS)|$(APART)
 FAKED = provision/driver/(bhyve|vmm)
 RUNNERS = measure/execution/all|measure/workload/((cms|external)/runner|http/load)|cmd/bakeoff-agent
-APART = $(DRIVERS)|provision/vm/filter|reach/conn/ssh|prepare/install/engine|cmd/bakeoff/e2e/(queue|gates)
+APART = $(DRIVERS)|provision/vm/filter|reach/conn/ssh|prepare/install/engine|cmd/bakeoff/e2e/(queue|gates|hosts)
 DRIVERS = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker|docker|podman|machine|vm)
-IMAGES = ./provision/proof ./provision/driver/qemu ./provision/driver/vm
+IMAGES = ./provision/proof ./provision/driver/qemu ./provision/driver/vm \
+	$(if $(BAKEOFF_TEST_LONG),./cmd/bakeoff/e2e/hosts)
 TEST = CGO_ENABLED=0 $(GO) test -trimpath -ldflags=-w -vet=off -count=1
 test:
 	./setup.sh run test
@@ -91,11 +94,12 @@ test:
 	harmless=$$(echo "$$all" | grep -E '^bakeoff/($(HARMLESS))$$' | sort -r); \
 	shared=$$(echo "$$links" | grep -E ' bakeoff/($(SHARED))( |$$)' | cut -d' ' -f1 | grep -vxF "$$harmless"); \
 	rest=$$(echo "$$all" | grep -vxF "$$harmless" | grep -vxF "$$shared"); \
-	$(TEST) -timeout 30m -run '^TestImages$$' $(IMAGES); \
 	{ held=$$(mktemp) || exit 1; trap 'rm -f "$$held"' EXIT; trap 'kill $$! 2>/dev/null; exit 130' INT TERM; \
 	  export BAKEOFF_TEST_PROGRAMS='$(CURDIR)'; \
-	  BAKEOFF_TEST_APART='$(APART)' $(TEST) -json -timeout 25m -p 2 -exec "'$(CURDIR)/base/suite/apart.sh'" \
-	    $$harmless $$rest >"$$held" 2>&1 & \
+	  { trap 'kill $$images; exit 130' TERM; \
+	    $(TEST) -timeout 30m -run '^TestImages$$' $(IMAGES) & images=$$!; wait $$images; \
+	    exec env BAKEOFF_TEST_APART='$(APART)' $(TEST) -json -timeout 25m -p 2 \
+	      -exec "'$(CURDIR)/base/suite/apart.sh'" $$harmless $$rest; } >"$$held" 2>&1 & \
 	  echo 'lane 1: packages that change the machine, one after another'; \
 	  $(TEST) -json -timeout 25m -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
 	  wait; echo 'lane 2: packages that leave the machine as it is'; cat "$$held"; \

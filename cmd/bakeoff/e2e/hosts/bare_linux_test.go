@@ -31,7 +31,8 @@ design: {blocks: 1, mirror: false, budget: 5m}
 // A bare machine over SSH runs what this one does. A run that was killed in the middle
 // leaves nothing on it that clean does not end: no server, no folder.
 func TestBareMachineOverSSH(t *testing.T) {
-	h, _, lab, dir := farHome(t, 1, "host")
+	t.Parallel()
+	h, _, lab, dir := farHome(t, 1)
 	write(t, lab, strings.ReplaceAll(bareLab, "DIR", dir))
 	cleanKilled(t, h, lab, dir)
 	if left := below(t, dir); len(left) > 0 {

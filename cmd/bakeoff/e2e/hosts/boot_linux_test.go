@@ -16,6 +16,7 @@ import (
 // boot record --host reads what a running machine recorded about its last boot, over SSH,
 // and boot show draws it. --plan connects to nothing.
 func TestRecordOfARunningMachine(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the log of the kernel")
 	}

@@ -42,10 +42,10 @@ echo $n
 `
 
 // metered is a home with two hosts and a meter on each, the lab of it, and the
-// folder in which the meters have their readings.
-func metered(t *testing.T) (h e2e.Home, lab, files string) {
+// folder in which the meters have their readings. relink makes the link of the hosts again.
+func metered(t *testing.T) (h e2e.Home, lab, files string, relink func()) {
 	t.Helper()
-	h, _, lab, dir := farHome(t, 2, "host")
+	h, _, lab, dir := farHome(t, 2)
 	near, far := link(t)
 	files = t.TempDir()
 	meter := filepath.Join(files, "meter")
@@ -57,17 +57,18 @@ func metered(t *testing.T) (h e2e.Home, lab, files string) {
 	write(t, filepath.Join(files, "far"), "500000\n")
 	names := strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far, "METER", meter, "FILES", files)
 	write(t, lab, names.Replace(meteredLab))
-	return h, lab, files
+	return h, lab, files, func() { connect(t, near, far) }
 }
 
 // Both ends of an experiment are metered, each by its own host's meter: in the
 // run folder, in its results, in what other programs get of them, and on the
 // page. A run that was killed goes on so, and holds.
 func TestGeneratorOnAnotherHostIsMetered(t *testing.T) {
-	h, lab, _ := metered(t)
+	t.Parallel()
+	h, lab, _, relink := metered(t)
 	folder := killedAfter(t, h, lab, 2)
 	cleaned(t, h)
-	link(t) // the kernel gives a real one back, and ends a virtual one
+	relink() // the kernel gives a real one back, and ends a virtual one
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", "--resume", folder, "--json")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
@@ -287,7 +288,8 @@ func tamper(t *testing.T, h e2e.Home, folder, name string) {
 // A meter of the generator's host that fails is told once and with its host, as
 // the subject's is, and takes nothing else away.
 func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
-	h, lab, _ := metered(t)
+	t.Parallel()
+	h, lab, _, _ := metered(t)
 	text, err := os.ReadFile(lab)
 	if err != nil {
 		t.Fatal(err)
@@ -332,7 +334,8 @@ func TestGeneratorOnAnotherHostWithAMeterThatFails(t *testing.T) {
 // What counts the energy of either end is said before anything runs, and no
 // meter is executed for it.
 func TestGeneratorOnAnotherHostIsSaidToBeMetered(t *testing.T) {
-	h, lab, files := metered(t)
+	t.Parallel()
+	h, lab, files, _ := metered(t)
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	var v struct {
 		Energy []struct {

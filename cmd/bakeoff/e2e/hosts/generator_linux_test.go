@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,7 +33,8 @@ design: {blocks: 1, mirror: false}
 // makes the load. The link is in their networks as long as the run lasts, and a
 // link that something else may use is refused and left alone.
 func TestGeneratorOnAnotherHost(t *testing.T) {
-	h, _, lab, dir := farHome(t, 2, "host")
+	t.Parallel()
+	h, _, lab, dir := farHome(t, 2)
 	near, far := link(t)
 	write(t, lab, strings.NewReplacer("DIR", dir, "NEAR", near, "FAR", far).Replace(generatorLab))
 	ip(t, "addr", "add", "203.0.113.7/24", "dev", far)
@@ -82,11 +84,20 @@ func TestGeneratorOnAnotherHost(t *testing.T) {
 // machine, and that of the other.
 func link(t *testing.T) (near, far string) {
 	t.Helper()
-	near = fmt.Sprintf("bo%da", os.Getpid())
-	far = fmt.Sprintf("bo%db", os.Getpid())
+	n := links.Add(1)
+	near, far = fmt.Sprintf("bo%da%d", os.Getpid(), n), fmt.Sprintf("bo%db%d", os.Getpid(), n)
+	connect(t, near, far)
+	return near, far
+}
+
+// links counts the links that the tests have made: each has names of its own.
+var links atomic.Int64
+
+// connect makes a link with these ends.
+func connect(t *testing.T, near, far string) {
+	t.Helper()
 	ip(t, "link", "add", near, "type", "veth", "peer", "name", far)
 	t.Cleanup(func() { exec.Command("ip", "link", "delete", near).Run() })
-	return near, far
 }
 
 func ip(t *testing.T, args ...string) string {

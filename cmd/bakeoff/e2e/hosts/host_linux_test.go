@@ -3,7 +3,6 @@ package hosts
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,7 +21,7 @@ name: far
 hosts: {box: {ssh: box, dir: DIR, repair: [sh, -c, "echo repaired >>DIR/repairs"]}}
 contenders:
   - {name: there, driver: host, host: box}
-  - {name: again, driver: DRIVER, host: box}
+  - {name: again, driver: host, host: box}
   - {name: here, driver: host}
 baseline: there
 cells:
@@ -31,15 +30,14 @@ cells:
 design: {blocks: BLOCKS, budget: 5m}
 `
 
-// farHome is a home with a machine over SSH and a lab of so many blocks that uses it,
-// with this driver for the second contender.
-func farHome(t *testing.T, blocks int, options string) (h e2e.Home, s *sshtest.Server, lab, dir string) {
+// farHome is a home with a machine over SSH and a lab of so many blocks that uses it.
+func farHome(t *testing.T, blocks int) (h e2e.Home, s *sshtest.Server, lab, dir string) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the driver host makes control groups")
 	}
 	for program, pkg := range map[string]string{"nginx": "nginx", "ip": "iproute2"} {
-		if findProgram(program) == "" {
+		if e2e.FindProgram(program) == "" {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
@@ -48,28 +46,19 @@ func farHome(t *testing.T, blocks int, options string) (h e2e.Home, s *sshtest.S
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
 	dir = filepath.Join(t.TempDir(), "box")
 	lab = filepath.Join(h.Dir, "far.yaml")
-	text := strings.NewReplacer("DIR", dir, "DRIVER", options, "BLOCKS", strconv.Itoa(blocks)).Replace(boxLab)
+	text := strings.NewReplacer("DIR", dir, "BLOCKS", strconv.Itoa(blocks)).Replace(boxLab)
 	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	return h, s, lab, dir
 }
 
-// findProgram is where a program is, also where administrators have theirs.
-func findProgram(name string) string {
-	for _, dir := range append(filepath.SplitList(os.Getenv("PATH")), "/usr/sbin", "/sbin") {
-		if path := filepath.Join(dir, name); exec.Command("test", "-x", path).Run() == nil {
-			return path
-		}
-	}
-	return ""
-}
-
 // Real workloads run on a machine over SSH, in one run with those that run
 // here. A connection that is lost in the middle voids its block and nothing
 // else; afterwards nothing is left on either machine.
 func TestRunOverSSH(t *testing.T) {
-	h, s, lab, dir := farHome(t, 2, "host")
+	t.Parallel()
+	h, s, lab, dir := farHome(t, 2)
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
 	if code != 0 || strings.Count(out, `"ok":true`) != 3 {
 		t.Fatalf("plan: exit code %d\n%s%s", code, out, errs)
@@ -159,7 +148,8 @@ func blocks(t *testing.T, journal string) (valid, void int, reasons []string) {
 // What a killed run left on another machine is found by clean, without the
 // lab file.
 func TestCleanOverSSH(t *testing.T) {
-	h, _, lab, dir := farHome(t, 2, "host")
+	t.Parallel()
+	h, _, lab, dir := farHome(t, 2)
 	cleanKilled(t, h, lab, dir)
 }
 
@@ -198,36 +188,4 @@ func cleanUntilDone(t *testing.T, h e2e.Home) (out, errs string, code int) {
 			return out, errs, code
 		}
 	}
-}
-
-// An image is built here, sent once, and used there.
-func TestImageOverSSH(t *testing.T) {
-	if _, err := exec.LookPath("mmdebstrap"); err != nil {
-		t.Skip("needs mmdebstrap: apt-get install mmdebstrap")
-	}
-	h, _, lab, dir := farHome(t, 1, `chroot, image: "debian:bookworm"`)
-	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", lab, "--json")
-	if code != 0 {
-		t.Fatalf("exit code %d\n%s%s", code, out, errs)
-	}
-	var r e2e.Ran
-	if err := json.Unmarshal([]byte(out), &r); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range r.Summaries {
-		if s.Contender == "again" && s.N == 0 {
-			t.Errorf("nothing was measured in the chroot there: %+v", s)
-		}
-	}
-	if len(r.Missing) > 0 {
-		t.Errorf("missing: %+v", r.Missing)
-	}
-	roots, err := filepath.Glob(filepath.Join(dir, "cache/image/shipped-*/root/*/bin"))
-	if err != nil || len(roots) != 1 {
-		t.Errorf("on the box there are the roots %q, %v", roots, err)
-	}
-	if n := strings.Count(errs, "to box"); n != 2 { // the agent, the root
-		t.Errorf("%d things were sent, want 2\n%s", n, errs)
-	}
-	h.LeavesNothing(t)
 }

@@ -73,6 +73,7 @@ func begin(t *testing.T, h e2e.Home, lab string) (c *exec.Cmd, folder string, st
 // One run at a time measures on a machine, whoever starts it and wherever its folder is:
 // over SSH or there. A controller that is killed leaves no lock.
 func TestOneRunPerMachine(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the driver host makes control groups")
 	}
@@ -171,6 +172,7 @@ func tellsWhoMeasures(t *testing.T, h e2e.Home, lab string, by lock.Holder) {
 // A run may also reach its own machine over SSH. The lock is the controller's; the agent
 // there shares it.
 func TestRunOverSSHToOwnMachine(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: the driver host makes control groups")
 	}

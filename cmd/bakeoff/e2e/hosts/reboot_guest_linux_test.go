@@ -3,7 +3,6 @@ package hosts
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/suite"
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/image"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/conn/sshtest"
 	"bakeoff/reach/wire"
 )
 
@@ -33,6 +34,10 @@ echo the services start >/dev/kmsg
 echo sshd ended; sleep 1; reboot -f
 `
 
+// images is where the image of emulated machines is, also when MainApart has given the tests a
+// cache of their own.
+var images = suite.ImageFolder()
+
 // rebootGuest is an emulated machine with sshd that SSH reaches at a forwarded port.
 type rebootGuest struct {
 	ssh, http int // ports of the controller's machine
@@ -50,13 +55,8 @@ type guestOptions struct {
 	packages []string
 }
 
-// startGuest starts the machine. It reboots whenever its system asks for that.
-func startGuest(t *testing.T, h e2e.Home) rebootGuest {
-	t.Helper()
-	return startMachine(t, h, guestOptions{name: "box", init: guestInit, uuid: "6f1d5c0e-54a9-4c4b-9d1d-0a2b3c4d5e70"})
-}
-
-// startMachine starts an emulated machine with these options.
+// startMachine starts an emulated machine with these options, and does not wait for it. It reboots
+// whenever its system asks for that.
 func startMachine(t *testing.T, h e2e.Home, o guestOptions) rebootGuest {
 	t.Helper()
 	if testing.Short() {
@@ -64,14 +64,14 @@ func startMachine(t *testing.T, h e2e.Home, o guestOptions) rebootGuest {
 	}
 	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "busybox": "busybox-static",
 		"cpio": "cpio", "mke2fs": "e2fsprogs", "sshd": "openssh-server", "ssh-keygen": "openssh-client"} {
-		if findProgram(program) == "" {
+		if e2e.FindProgram(program) == "" {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
 	if os.Getuid() != 0 {
 		t.Skip("needs root: it builds an image")
 	}
-	store := image.Store{Dir: filepath.Join(h.Variable("BAKEOFF_CACHE"), "image"), Host: local.Conn{}}
+	store := image.Store{Dir: images, Host: local.Conn{}}
 	img, err := store.Get(t.Context(), image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
 	if err != nil {
 		t.Fatal(err)
@@ -116,13 +116,13 @@ printf %s "$6" >$r/start; chmod 755 $r/start; chmod 600 $r/etc/ssh/key
 mke2fs -q -t ext4 -O ^has_journal disk 200M
 echo "$7 $(cut -d' ' -f1,2 $r/etc/ssh/key.pub)" >known`
 	box, _ := exec.LookPath("busybox")
-	if out, err := exec.Command("sh", "-c", script, "sh", dir, string(q), agent, box, findProgram("sshd"),
+	if out, err := exec.Command("sh", "-c", script, "sh", dir, string(q), agent, box, e2e.FindProgram("sshd"),
 		o.init, o.name).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	g := rebootGuest{config: filepath.Join(dir, "config"), console: filepath.Join(dir, "console")}
 	for try := 0; ; try++ {
-		g.ssh, g.http = freePort(t), freePort(t)
+		g.ssh, g.http = sshtest.FreePort(t), sshtest.FreePort(t)
 		if err := g.start(t, dir, img.Kernel, o); err == nil {
 			break
 		} else if try == 5 {
@@ -135,7 +135,6 @@ echo "$7 $(cut -d' ' -f1,2 $r/etc/ssh/key.pub)" >known`
 	if err := os.WriteFile(g.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.wait(t, o.name)
 	return g
 }
 
@@ -208,14 +207,4 @@ func (g rebootGuest) restarts(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return strings.Count(string(text), "Restarting system")
-}
-
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

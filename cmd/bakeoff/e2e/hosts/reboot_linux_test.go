@@ -41,10 +41,8 @@ const rebootNow = `[reboot, -f]`
 // A machine over SSH is rebooted for each trial, and each trial proves that it was. Without
 // permission, nothing is rebooted. A machine that does not come back ends the trial, and a
 // controller that was killed leaves nothing that clean does not find.
-func TestRebootsOfAMachine(t *testing.T) {
-	e2e.NeedsRoot(t)
+func rebootsOfAMachine(t *testing.T, g rebootGuest) {
 	h := e2e.New(t)
-	g := startGuest(t, h)
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+g.config)
 	first := g.boot(t)
 

@@ -124,6 +124,7 @@ func decodeHere(t *testing.T, text string) (r replicatedHere) {
 // once over SSH. The first machine confirms its verdict, the second does not. The person who
 // made the bundle pulls both results, and reads which facts differ.
 func TestReplicate(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/provision/image"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // machineInit brings a machine up to where its own system starts.
@@ -43,11 +46,34 @@ chroot /deb /usr/sbin/sshd -D -e -f /etc/ssh/sshd_config
 echo sshd ended; sleep 1; reboot -f
 `
 
+// debianPackages are those of the Debian.
+var debianPackages = []string{"nginx-light", "openssh-server", "openssl"}
+
+// TestImages builds the image of the Debian, which make test runs where the tests cannot download
+// packages.
+func TestImages(t *testing.T) {
+	needsLong(t)
+	store := image.Store{Dir: images, Host: local.Conn{}}
+	_, err := store.Get(t.Context(), image.Request{Ref: "debian:bookworm", Packages: debianPackages, Disk: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// needsLong skips a test of two emulated machines without BAKEOFF_TEST_LONG.
+func needsLong(t *testing.T) {
+	t.Helper()
+	e2e.NeedsRoot(t)
+	if os.Getenv("BAKEOFF_TEST_LONG") == "" {
+		t.Skip("boots two emulated machines and takes minutes: set BAKEOFF_TEST_LONG=1")
+	}
+}
+
 // twoMachines starts a Debian and a machine like Alpine, with a link of their own, and
 // returns a configuration of ssh that knows them and refuses all others.
 func twoMachines(t *testing.T, h e2e.Home) string {
 	t.Helper()
-	port := freePort(t)
+	port := sshtest.FreePort(t)
 	link := func(how string) []string {
 		return []string{"-smp", "2", "-netdev", "socket,id=l," + how, "-device",
 			"virtio-net-pci,netdev=l,romfile=,mac=52:54:00:09:00:0" + map[bool]string{true: "1", false: "2"}[how[0] == 'l']}
@@ -55,9 +81,11 @@ func twoMachines(t *testing.T, h e2e.Home) string {
 	at := "=127.0.0.1:" + strconv.Itoa(port)
 	debian := startMachine(t, h, guestOptions{name: "debian", uuid: "6f1d5c0e-54a9-4c4b-9d1d-0a2b3c4d5e71",
 		init: strings.Replace(machineInit, "ADDRESS", "1", 1) + debianInit, more: link("listen" + at),
-		packages: []string{"nginx-light", "openssh-server", "openssl"}})
+		packages: debianPackages})
 	alpine := startMachine(t, h, guestOptions{name: "alpine", uuid: "6f1d5c0e-54a9-4c4b-9d1d-0a2b3c4d5e72",
 		init: strings.Replace(machineInit, "ADDRESS", "2", 1) + alpineInit, more: link("connect" + at)})
+	debian.wait(t, "debian")
+	alpine.wait(t, "alpine")
 	config := filepath.Join(h.Dir, "ssh-config")
 	var text []byte
 	for _, file := range []string{debian.config, alpine.config} {
@@ -77,10 +105,7 @@ func twoMachines(t *testing.T, h e2e.Home) string {
 // Bare machines over SSH run what they have programs for; the others of the example are
 // missing with their reason, and the run decides. Load also comes from one machine to the other.
 func TestBareMachines(t *testing.T) {
-	e2e.NeedsRoot(t)
-	if os.Getenv("BAKEOFF_TEST_LONG") == "" {
-		t.Skip("boots two emulated machines and takes minutes: set BAKEOFF_TEST_LONG=1")
-	}
+	needsLong(t)
 	h := e2e.New(t)
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+twoMachines(t, h))
 	t.Run("load", func(t *testing.T) { loadBetweenMachines(t, h) })

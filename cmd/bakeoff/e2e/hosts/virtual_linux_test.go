@@ -16,6 +16,16 @@ import (
 // otherUUID is the number of the emulated machine, which its firmware reports.
 const otherUUID = "6f1d5c0e-54a9-4c4b-9d1d-0a2b3c4d5e73"
 
+// One emulated machine is enough for all tests that need one. It boots while other tests run.
+func TestEmulatedMachine(t *testing.T) {
+	e2e.NeedsRoot(t)
+	g := startMachine(t, e2e.New(t), guestOptions{name: "box", init: guestInit, uuid: otherUUID})
+	t.Parallel()
+	g.wait(t, "box")
+	t.Run("replicate", func(t *testing.T) { replicateOnAnotherMachine(t, g) })
+	t.Run("reboot", func(t *testing.T) { rebootsOfAMachine(t, g) })
+}
+
 // twoCells compares two commands that print their cost: a cell of which the verdict is the
 // same on all machines, and one of which it depends on the machine, as the use of an
 // instruction would that only some machines have.
@@ -47,10 +57,8 @@ design: {looks: [8], alphas: [0.05], mirror: false, budget: 30m}
 // does not depend on the machine holds there. The other one does not, and the result names
 // what differs: processor, kernel and memory are really others. With BAKEOFF_TEST_LONG=1,
 // a bundle of which everything holds is replicated, too.
-func TestReplicateOnAnotherMachine(t *testing.T) {
-	e2e.NeedsRoot(t)
+func replicateOnAnotherMachine(t *testing.T, g rebootGuest) {
 	h := e2e.New(t)
-	g := startMachine(t, h, guestOptions{name: "box", init: guestInit, uuid: otherUUID})
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+g.config)
 	lab := strings.ReplaceAll(twoCells, "UUID", otherUUID)
 	if err := os.WriteFile(filepath.Join(h.Dir, "bakeoff.yaml"), []byte(lab), 0o644); err != nil {

@@ -1,4 +1,4 @@
-package hosts
+package labs
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/reach/conn/sshtest"
@@ -21,6 +20,7 @@ name: far-drivers
 hosts: {box: {ssh: box, dir: DIR}}
 contenders:
   - {name: bare, driver: host, host: box, volumes: {/data: {backing: dir}}}
+  - {name: chroot, driver: chroot, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
   - {name: bwrap, driver: bwrap, image: "debian:bookworm", host: box, volumes: {/data: {backing: tmpfs, size: 64MiB}}}
   - {name: oci, driver: oci, image: "debian:bookworm", host: box, volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
   - {name: nspawn, driver: nspawn, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
@@ -46,7 +46,7 @@ func TestDriversOverSSH(t *testing.T) {
 		t.Skip("needs root: the drivers make control groups")
 	}
 	for program, pkg := range map[string]string{"mmdebstrap": "mmdebstrap", "nginx": "nginx", "ip": "iproute2"} {
-		if findProgram(program) == "" {
+		if e2e.FindProgram(program) == "" {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
@@ -72,7 +72,7 @@ func TestDriversOverSSH(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 && code != 4 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
-	for _, name := range []string{"bwrap", "oci", "nspawn", "lxc", "docker", "qemu"} {
+	for _, name := range []string{"chroot", "bwrap", "oci", "nspawn", "lxc", "docker", "qemu"} {
 		t.Run(name, func(t *testing.T) { measured(t, r, name) })
 	}
 	h.LeavesNothing(t)
@@ -110,86 +110,54 @@ func measured(t *testing.T, r e2e.Ran, contender string) {
 	}
 }
 
-// What a driver or a workload needs is looked for on the machine of the
-// contender: here crun and nginx, which this machine may well have and the
-// other one has not.
-func TestMissingThere(t *testing.T) {
+// Files of the controller are on another host too: placed on its own root, and in a
+// derived image that is sent there once, and used there.
+func TestFilesOverSSH(t *testing.T) {
+	e2e.NeedsRoot(t)
 	s := sshtest.Start(t)
 	h := e2e.New(t)
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
-	bin, dir := t.TempDir(), t.TempDir()
-	const programs = "sh uname id cat wc mkdir chmod mv rm mount umount printenv unshare ip kill"
-	for p := range strings.FieldsSeq(programs) {
-		path, err := exec.LookPath(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(path, filepath.Join(bin, p)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.Environ("PATH=" + bin)
-	lab := filepath.Join(h.Dir, "there.yaml")
-	text := `schema: bakeoff/lab/v1
-name: there
+	dir := filepath.Join(t.TempDir(), "box")
+	lab := `schema: bakeoff/lab/v1
+name: far
 hosts: {box: {ssh: box, dir: ` + dir + `}}
+files: [{from: seven, to: /opt/bakeoff-seven, mode: 0755}]
 contenders:
   - {name: bare, driver: host, host: box}
-  - {name: crun, driver: oci, image: "debian:bookworm", host: box}
-  - {name: many, driver: host, host: box, cpus: 1000}
+  - {name: chroot, driver: chroot, image: "debian:bookworm", host: box}
 baseline: bare
-cells:
-  - {name: sha, workload: crypto, params: {algorithm: sha256, time: 20ms}, primary: true}
-  - {name: page, workload: wrk}
+cells: [{name: seven, workload: command, params: {argv: [/opt/bakeoff-seven], cost: last-line}, primary: [cost]}]
+design: {blocks: 1, mirror: false, budget: 2m}
 `
-	if err := os.WriteFile(lab, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab, "--json")
-	var p struct {
-		Available []struct {
-			Contender string
-			Answer    struct {
-				OK                 bool
-				Reason, Fix        string
-				Programs, Packages []string
-			}
-		}
-		Missing   []struct{ Name, Text, Fix string }
-		InstallOn map[string]string `json:"install_on"`
-	}
-	if err := json.Unmarshal([]byte(out), &p); err != nil || code != 1 || len(p.Available) != 3 {
-		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
-	}
-	crun := p.Available[1].Answer
-	if os.Getuid() == 0 && (crun.OK || crun.Reason != "not installed: crun" ||
-		strings.Join(crun.Programs, " ") != "crun") {
-		t.Errorf("crun there: %+v", crun)
-	}
-	many := p.Available[2].Answer
-	if os.Getuid() == 0 && (many.OK || !strings.Contains(many.Reason, "asks for 1000 CPUs")) {
-		t.Errorf("a thousand CPUs there: %+v", many)
-	}
-	found := ""
-	for _, m := range p.Missing {
-		if strings.HasSuffix(m.Text, ", on box") {
-			found += " " + m.Name
+	file := filepath.Join(h.Dir, "bakeoff.yaml")
+	for name, text := range map[string]string{file: lab, filepath.Join(h.Dir, "seven"): "#!/bin/sh\necho 7\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if !strings.Contains(found, " wrk") {
-		t.Errorf("missing there:%s\n%s", found, out)
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "run", file, "--seed", "5", "--json")
+	var r e2e.Ran
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || len(r.Missing) > 0 {
+		t.Errorf("exit code %d, %v, missing %+v\n%s", code, err, r.Missing, errs)
 	}
-	if line := p.InstallOn["box"]; !strings.Contains(line, "wrk") || os.Getuid() == 0 && !strings.Contains(line, "crun") {
-		t.Errorf("to install on the box: %q", line)
+	roots, err := filepath.Glob(filepath.Join(dir, "cache/image/shipped-*/root/*/bin"))
+	if err != nil || len(roots) != 1 {
+		t.Errorf("on the box there are the roots %q, %v", roots, err)
 	}
-
-	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab)
-	if code != 0 || !strings.Contains(out, "Host box (box, ") || !strings.Contains(out, "to install there: ") {
-		t.Errorf("doctor: exit code %d\n%s%s", code, out, errs)
+	if n := strings.Count(errs, " to box"); n != 3 { // the agent, the file, the root
+		t.Errorf("%d things were sent, want 3\n%s", n, errs)
 	}
-	s.Stop()
-	out, errs, code = h.Bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab, "--json")
-	if code != 0 || !strings.Contains(out, `"name":"connection","state":"missing"`) {
-		t.Errorf("doctor of a machine that is not reached: exit code %d\n%s%s", code, out, errs)
+	for _, name := range []string{"bare", "chroot"} {
+		seen := false
+		for _, s := range r.Summaries {
+			seen = seen || s.Contender == name && s.Metric == "cost" && s.Median != nil && *s.Median == 7
+		}
+		if !seen {
+			t.Errorf("%s did not print 7", name)
+		}
 	}
+	if _, err := os.Lstat("/opt/bakeoff-seven"); !os.IsNotExist(err) {
+		t.Errorf("the file is on the host: %v", err)
+	}
+	h.LeavesNothing(t)
 }
