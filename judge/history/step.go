@@ -8,17 +8,17 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// leastRanks are on each side of a step that is found by ranks; with fewer than leastSerial
-// runs the autocorrelation cannot be estimated.
 const (
-	leastRanks    = 3
-	leastSerial   = 30
-	mostInflation = 9
-	// The residuals of two levels, and of the most likely step, have smaller correlations.
+	leastRanks    = 3  // runs on each side of a step that is found by ranks
+	leastSerial   = 30 // runs from which autocorrelation can be estimated
+	mostInflation = 9  // bound on inflationOf
+	// Residuals have smaller correlations than the runs, because the levels and the most likely
+	// step were fitted to them: biasOfSerial/n is added to a correlation of n residuals. Below
+	// chanceOfSerial/√n, the sum of the first two may be chance.
 	biasOfSerial   = 3.0
 	chanceOfSerial = 0.5
-	farOff         = 3.0   // deviations from the median of a segment, beyond which a run is moved in to locate a step
-	widthOfSet     = 7.35  // of the difference of squares, in variances: see locate
+	farOff         = 3.0   // deviations from the median of a part, beyond which a run is moved in: see moveIn
+	widthOfSet     = 7.35  // of the set of places, as a difference of squares in variances: see locateStep
 	chancePlace    = 10.0  // squares that the best of many places saves by chance, in variances
 	medianOfSquare = 0.455 // of a squared standard normal value
 	// The parts of the error rate: of a step and of a bump that are found by ranks, and of a
@@ -31,10 +31,9 @@ const (
 )
 
 // shareOfReading is the share of the error rate that a reading of n runs has. A history is
-// usually read after each run, and its readings share the false alarms. Readings of a short
-// history need the whole rate, because only large steps show in few runs. Those of a long history
-// have the whole rate too. The many readings between them find a step almost as early with
-// little of the rate, and leave the false alarms to the others.
+// usually read after each run, so its readings together give the false alarms. In a short
+// history, only the whole rate finds steps, and in a long one the whole rate finds small ones.
+// The many readings between them find a step almost as early with a small part of the rate.
 func shareOfReading(n int) float64 {
 	return min(1, math.Pow(max(shortHistory/float64(n), float64(n)/longHistory), 4))
 }
@@ -56,8 +55,7 @@ type cut struct {
 // findCuts finds the steps of a series with an error rate of level: the probability that a
 // part of the series without a step is cut is at most level.
 func (s series) findCuts(level float64) []cut {
-	var out []cut
-	s.cutPart(0, len(s.xs), level, s.variances(), &out)
+	out := s.cutPart(0, len(s.xs), level, s.variances())
 	slices.SortFunc(out, func(a, b cut) int { return a.at - b.at })
 	s.refineCuts(out)
 	out = s.pruneCuts(out)
@@ -65,23 +63,17 @@ func (s series) findCuts(level float64) []cut {
 	return out
 }
 
-// pruneCuts removes the weakest edge, of a bump or of a step that a later one explains, as
-// long as the levels next to it may be one: it saves fewer squares than a place that was
-// chosen by chance. An edge next to only two runs must save more. It only removes steps, so
-// it adds no false one.
+// pruneCuts removes the weakest of several cuts, again and again, while it saves fewer squares
+// than the best of many places saves by chance: one edge of a bump, or a step that a later one
+// explains. A cut next to only two runs must save more. Removing cuts adds no false one.
 func (s series) pruneCuts(cuts []cut) []cut {
 	variances := s.variances()
-	square := func(cuts []cut) (sum float64) {
-		for _, r := range residuals(s.xs, variances, placesOf(cuts)...) {
-			sum += r * r
-		}
-		return sum
-	}
 	for len(cuts) > 1 {
-		all := square(cuts)
+		places := placesOf(cuts)
+		all := squaresLeft(s.xs, variances, places...)
 		weakest, least := 0, math.Inf(1)
 		for i := range cuts {
-			gain := square(slices.Delete(slices.Clone(cuts), i, i+1)) - all
+			gain := squaresLeft(s.xs, variances, slices.Delete(slices.Clone(places), i, i+1)...) - all
 			if s.runsBeside(cuts, i) < leastRanks {
 				gain -= 2 * math.Log(onlyTwo)
 			}
@@ -105,25 +97,25 @@ func (s series) runsBeside(cuts []cut, i int) int {
 
 func placesOf(cuts []cut) []int { return lists.Map(cuts, func(c cut) int { return c.at }) }
 
-// cutPart tests the runs [from, to) at their share of the level, and then the parts around
-// the steps. The first parts without a step that it tests are disjoint, so their shares
-// add up to no more than the level. A part of each share is for each test.
-func (s series) cutPart(from, to int, level float64, variances []float64, out *[]cut) {
+// cutPart finds the steps in the runs [from, to): it tests them at their share of the level,
+// and then the parts around the steps that it found. The first parts without a step that it
+// tests are disjoint, so their shares add up to no more than the level. A part of each share is
+// for each test.
+func (s series) cutPart(from, to int, level float64, variances []float64) []cut {
 	share := level * float64(to-from) / float64(len(s.xs))
-	ends := []int{from}
-	for _, c := range s.testPart(from, to, share, variances) {
-		ends = append(ends, c.at)
-		*out = append(*out, c)
+	out := s.testPart(from, to, share, variances)
+	if len(out) == 0 {
+		return nil
 	}
+	ends := append(append([]int{from}, placesOf(out)...), to)
 	for i, end := range ends[1:] {
-		s.cutPart(ends[i], end, level, variances, out)
+		out = append(out, s.cutPart(ends[i], end, level, variances)...)
 	}
-	if len(ends) > 1 {
-		s.cutPart(ends[len(ends)-1], to, level, variances, out)
-	}
+	return out
 }
 
-// testPart returns the most likely step or bump in the runs [from, to), if there is any.
+// testPart returns the most likely step or bump in the runs [from, to), if it is significant at
+// the error rate share.
 func (s series) testPart(from, to int, share float64, variances []float64) []cut {
 	part, v := s.xs[from:to], variances[from:to]
 	ranks := share * shareOfRanks
@@ -159,17 +151,16 @@ func (s series) testPart(from, to int, share float64, variances []float64) []cut
 	return nil
 }
 
-// clearer reports whether a bump leaves much smaller squares than a step: two places more
-// than explain themselves by chance.
+// clearer reports whether a bump leaves so much smaller squares than a step at one place that
+// its second place is hardly chance.
 func clearer(xs, variances []float64, bump stats.Bump, at int) bool {
-	square := func(at ...int) (sum float64) {
-		for _, r := range residuals(xs, variances, at...) {
-			sum += r * r
-		}
-		return sum
-	}
-	with := square(bump.From, bump.To)
-	return square(at)-with > widthOfSet*max(1, with/float64(len(xs)))
+	with := squaresLeft(xs, variances, bump.From, bump.To)
+	return squaresLeft(xs, variances, at)-with > widthOfSet*max(1, with/float64(len(xs)))
+}
+
+// squaresLeft returns the sum of the squared residuals that steps leave.
+func squaresLeft(xs, variances []float64, at ...int) float64 {
+	return lists.Sum(residuals(xs, variances, at...), func(r float64) float64 { return r * r })
 }
 
 // refineCuts locates each step again between its neighbors, because the first steps were
@@ -223,7 +214,7 @@ func weighted(xs, variances []float64) float64 {
 }
 
 // residuals returns the standardized distances of runs from the level of their part
-// between steps; those far off are moved in.
+// between steps. Runs that are far off are moved in (moveIn).
 func residuals(xs, variances []float64, at ...int) []float64 {
 	clean := moveIn(xs, variances, at...)
 	out := make([]float64, len(xs))
@@ -246,8 +237,8 @@ func forEachPart(n int, at []int, f func(from, to int)) {
 	f(from, n)
 }
 
-// moveIn moves runs that are far from the median of their part between steps to the
-// distance that is not far.
+// moveIn moves runs that are more than farOff deviations away from the median of their part
+// between steps to this distance.
 func moveIn(xs, variances []float64, at ...int) []float64 {
 	out := slices.Clone(xs)
 	forEachPart(len(xs), at, func(from, to int) {
@@ -266,11 +257,10 @@ func moveIn(xs, variances []float64, at ...int) []float64 {
 	return out
 }
 
-// inflation is by how much the dependence of runs on those before inflates the variance of
-// a mean of many.
+// inflation returns inflationOf for the mean of many runs.
 func inflation(residuals []float64) float64 { return inflationOf(residuals)(math.MaxInt) }
 
-// inflationOf returns by how much the dependence of runs on those before inflates the
+// inflationOf returns by how much the dependence of runs on earlier ones inflates the
 // variance of a mean of m: 1 + 2·Σ(1−k/m)·ρₖ. It is the larger of two estimates from the
 // residuals around the levels: that of an autoregression of first order, by ρ₁, and the sum
 // of pairs of correlations until one is not positive (Geyer, Statist. Sci. 7 (1992) 473),
@@ -291,7 +281,7 @@ func inflationOf(residuals []float64) func(m int) float64 {
 	if rho+a.R[1]+bias < chanceOfSerial/math.Sqrt(n) {
 		return none
 	}
-	last := 0 // correlation of the pairs
+	last := 0 // number of correlations in the pairs
 	for last+1 < len(a.R) && a.R[last]+a.R[last+1]+2*bias > 0 {
 		last += 2
 	}
@@ -311,7 +301,8 @@ func inflationOf(residuals []float64) func(m int) float64 {
 
 // locateStep returns the place of a step that leaves the smallest weighted squares, and the
 // range of places whose squares are not much larger: in normal noise it contains the
-// true place with a probability of 95 %. near is where the scan found it.
+// true place with a probability of 95 %. near is where a test found the step; it decides which
+// runs are far off.
 //
 // Source: Siegmund, Ann. Statist. 16 (1988) 487 (the set of places by the likelihood
 // ratio): P(2·log ratio > c) ≈ 1 − (1 − exp(−c/2))².
