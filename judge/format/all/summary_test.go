@@ -13,8 +13,9 @@ import (
 var summaries = []struct{ format, what, head string }{
 	{"asv", "the text of asv", "| Change   | Before [0a9b]  | After [8c7d]   |   Ratio | Benchmark |\n"},
 	{"asv", "the text of asv", "· Creating environments\n· Discovering benchmarks\n· Running 3 total benchmarks\n"},
-	{"bonnie", "the CSV of bonnie++ 1.03 or older", "host,8G,60531,87,113242,24,57483,12,55031,84,141221,12,312.4,0,16,+++++," +
-		"+++,+++++,+++,+++++,+++,+++++,+++,+++++,+++,+++++,+++\n"},
+	{"bonnie", "the CSV of bonnie++ 1.03 or older",
+		"host,8G,60531,87,113242,24,57483,12,55031,84,141221,12,312.4,0,16,+++++," +
+			"+++,+++++,+++,+++++,+++,+++++,+++,+++++,+++,+++++,+++\n"},
 	{"criterion", "the text of Rust's own benchmarks", "running 1 test\ntest a ... bench:       1,234 ns/iter (+/- 56)\n"},
 	{"fio", "the text of fio", "readers: (g=0): rw=randread, bs=(R) 4096B-4096B, ioengine=psync, iodepth=1\nfio-3.33\n"},
 	{"fio", "the text of fio", "\n  read: IOPS=2000, BW=8000KiB/s (8192kB/s)(80.0MiB/10001msec)\n"},
@@ -44,8 +45,9 @@ var summaries = []struct{ format, what, head string }{
 		"\"Benchmark\",\"Mode\",\"Threads\",\"Samples\",\"Score\",\"Score Error (99.9%)\",\"Unit\"\n"},
 	{"pgbench", "the output of pgbench in another language", "Transaktionstyp: <builtin: TPC-B (sort of)>\n" +
 		"Skalierungsfaktor: 1\ntps = 345.678901 (ohne initiale Verbindungszeit)\n"},
-	{"phoronix", "the JSON of the Phoronix Test Suite", "{\n    \"title\": \"t\",\n    \"results\": {\n        \"6f\": {\n" +
-		"            \"identifier\": \"pts\\/openssl-3.1.0\",\n"},
+	{"phoronix", "the JSON of the Phoronix Test Suite",
+		"{\n    \"title\": \"t\",\n    \"results\": {\n        \"6f\": {\n" +
+			"            \"identifier\": \"pts\\/openssl-3.1.0\",\n"},
 	{"pytest", "the text of pytest", "collected 1 item\n\n--- benchmark: 1 tests ---\n" +
 		"Name (time in ns)         Min       Max      Mean  StdDev\n"},
 	{"pytest", "the CSV of pytest-benchmark", "name,param:size,min,max,mean,stddev,rounds,median,iqr,ops\n"},

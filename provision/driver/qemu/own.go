@@ -102,8 +102,8 @@ func (o options) refuseForSystem(k qemu.KernelFile) error {
 			"%s does not read virtio_mmio.device= from its command line, so it would find neither disk nor network (%s)",
 			o.kernel, k.Version)
 	case netbsd && o.machine == qemu.Q35 && o.kernel != "" && k.Kind == "MICROVM":
-		return refuse(optKernel, "write machine: "+qemu.MicroVM, "a NetBSD kernel of the kind MICROVM has no PCI, and so finds no "+
-			"device of the machine %s", qemu.Q35)
+		return refuse(optKernel, "write machine: "+qemu.MicroVM, "a NetBSD kernel of the kind MICROVM has no PCI, and so "+
+			"finds no device of the machine %s", qemu.Q35)
 	}
 	return nil
 }
