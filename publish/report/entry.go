@@ -71,7 +71,7 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	}
 	data, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
-		err = errors.New("no results yet")
+		err = errors.New(NoResultsYet)
 	}
 	e := &contents{base: out.Name}
 	if err == nil {
@@ -109,6 +109,9 @@ func DescribeResults(name, lab, machine string, r analysis.Results, unplanned []
 	out.describe(newBuilder(e))
 	return out
 }
+
+// NoResultsYet is the problem of a run that has not ended.
+const NoResultsYet = "no results yet"
 
 // problem notes why a run cannot be read.
 func (out *Entry) problem(err error) { out.Problem = safetext.Clip(safetext.Line(err.Error()), 300) }

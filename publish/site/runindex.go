@@ -44,6 +44,11 @@ func (b *build) readRuns(old map[string]runsite.Entry) error {
 		e.Page = e.Lab != "" // planRuns writes it
 		return nil
 	})
+	for _, e := range b.indexed {
+		if e.Problem != "" && e.Problem != report.NoResultsYet {
+			b.addWarning(fmt.Sprintf("%s/%s cannot be read: %s", b.cfg.Runs, e.Folder, e.Problem))
+		}
+	}
 	b.result.Runs = len(names)
 	if read > 0 || len(names) != len(old) {
 		b.changed.Store(true)

@@ -54,6 +54,21 @@ func TestRunsAndPostsInOneSite(t *testing.T) {
 	checkLinks(t, dir)
 }
 
+// A damaged run is in the index, and the build warns about it each time.
+func TestADamagedRunGivesAWarning(t *testing.T) {
+	dir := blog(t, map[string]string{"src/a.md": "---\ntitle: A\ndate: 2025-01-01\n---\ntext\n"})
+	unpackRun(t, filepath.Join(dir, "runs"), quickRun)
+	if err := os.WriteFile(filepath.Join(dir, "runs", quickRun, "results.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r := buildSite(t, dir, Option{})
+		if len(r.Warnings) != 1 || !strings.HasPrefix(r.Warnings[0], "runs/"+quickRun+" cannot be read: results.json") {
+			t.Errorf("%q", r.Warnings)
+		}
+	}
+}
+
 // What did not change is not made again. With one run more, neither the posts nor the
 // reports of the other runs are.
 func TestRunsAreBuiltIncrementally(t *testing.T) {
