@@ -177,7 +177,9 @@ func (d *Document) peekByte() byte {
 // Object reads an object. member must read the value of the member, by one of the
 // methods of d.
 func (d *Document) Object(what string, member func(key string) error) error {
-	if d.peekByte() != '{' {
+	if at := d.peekByte(); at == '[' && d.dec.InputOffset() == 0 {
+		return AtLine(d.Line(), "%s is a JSON array instead of an object; write each report to a file of its own", what)
+	} else if at != '{' {
 		return AtLine(d.Line(), "%s is not a JSON object", what)
 	}
 	if _, err := d.dec.Token(); err != nil {

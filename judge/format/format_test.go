@@ -60,7 +60,8 @@ func TestDocumentKnowsLines(t *testing.T) {
 func TestDocumentErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a string among numbers", document, "x:9: times is a JSON string instead of a number"},
-		{"no object", "\n[1]", "x:2: the file is not a JSON object"},
+		{"no object", "\n7", "x:2: the file is not a JSON object"},
+		{"an array", "\n[{}]", "x:2: the file is a JSON array instead of an object; write each report to a file of its own"},
 		{"no array", "{\"results\":\n 7}", "x:2: results is not a JSON array"},
 		{"an object for a name", "{\"results\":[\n{\"name\":\n{}}]}", "x:3: name is a JSON object instead of a string"},
 		{"cut off", document[:100], "x:5: the JSON ends too early"},
