@@ -221,8 +221,8 @@ func (n *naming) cellName(e *entry) string {
 	return strings.Join(parts, "/")
 }
 
-// distinguishingLabel says which label in the names of cells has other values for each contender, so
-// that no cell has two contenders, or that the units differ; "" if neither is true.
+// distinguishingLabel says which labels in the names of cells have other values for each contender,
+// so that no cell has two contenders, or that the units differ; "" if neither is true.
 func (t *table) distinguishingLabel(sources []Source) string {
 	values := map[string]map[string]map[string]bool{} // name → value → contenders
 	for _, s := range sources {
@@ -242,14 +242,22 @@ func (t *table) distinguishingLabel(sources []Source) string {
 			}
 		}
 	}
+	var names []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		shared := slices.ContainsFunc(slices.Collect(maps.Values(values[name])), func(who map[string]bool) bool {
 			return len(who) > 1
 		})
 		if !shared && name != t.by && t.shown[name] && len(values[name]) > 1 {
-			return fmt.Sprintf("No cell has values of two contenders, because no two share a value of %q. Use --contender %q "+
-				"to compare by it.", name, name)
+			names = append(names, name)
 		}
+	}
+	switch {
+	case len(names) == 1:
+		return fmt.Sprintf("No cell has values of two contenders, because no two share a value of %q. Use --contender %q "+
+			"to compare by it.", names[0], names[0])
+	case len(names) > 1:
+		return fmt.Sprintf("No cell has values of two contenders, because no two share a value of any of these labels: %s. "+
+			"They did different work.", quoteAll(names))
 	}
 	var differ []string
 	for _, units := range t.units {

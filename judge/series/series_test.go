@@ -407,6 +407,16 @@ func TestWarningsNameWhatKeepsContendersApart(t *testing.T) {
 			t.Errorf("%q, want %q", r.Warnings, x.want)
 		}
 	}
+	// With two such labels, no choice of contenders helps.
+	with := func(test, clients string) format.Record {
+		r := on("A", test, "s", sample.Lower)
+		r.Labels = append(r.Labels, format.Label{Name: "clients", Value: clients})
+		return r
+	}
+	r := compared(t, Option{}, source("old", with("build 1", "1")), source("new", with("build 2", "8")))
+	if len(r.Warnings) != 1 || !strings.HasSuffix(r.Warnings[0], `labels: "clients", "test". They did different work.`) {
+		t.Errorf("%q", r.Warnings)
+	}
 }
 
 // Labels that say where the work was done do not keep contenders apart. Those that say
