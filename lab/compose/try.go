@@ -194,13 +194,14 @@ func (r Request) sweeps() ([]sweep, error) {
 	return out, nil
 }
 
-// withQuotedCommands takes quoted command lines that stand where environments do as
-// commands, as hyperfine does: try 'sleep 1' 'sleep 2'. No environment has a space in the
-// name of its driver.
+// withQuotedCommands takes quoted command lines and paths of programs that stand where
+// environments do as commands, as hyperfine does: try 'sleep 1' 'sleep 2', try ./old ./new.
+// No driver has a space or a slash in its name.
 func (r Request) withQuotedCommands(cat manifest.Catalogue) Request {
 	isOther := func(text string) bool {
 		_, err := ParseEnv(text, "", cat)
-		return err == nil || !strings.Contains(strings.TrimSpace(text), " ")
+		driver, _, _ := strings.Cut(text, ":")
+		return err == nil || !strings.Contains(strings.TrimSpace(text), " ") && !strings.Contains(driver, "/")
 	}
 	if len(r.Argv) == 0 && len(r.Commands) == 0 && len(r.Envs) > 1 && !slices.ContainsFunc(r.Envs, isOther) {
 		r.Envs, r.Commands = nil, r.Envs
