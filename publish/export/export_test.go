@@ -260,7 +260,7 @@ func TestJUnitOfTolerances(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`tests="6" failures="1" errors="1" skipped="0"`,
-		`<failure message="tolerance cpu&gt;+5% exceeded: +2.0 % or further from the baseline"></failure>`,
+		`<failure message="tolerance cpu&gt;+5% exceeded: +2.0 % or higher"></failure>`,
 		`<error message="tolerance cpu&gt;+5% inconclusive: +2.0 to +4.0 % after 8 blocks"></error>`,
 		`<system-out>tolerance cpu&gt;+5% kept: +2.0 to +4.0 % after 8 blocks</system-out>`} {
 		if !strings.Contains(out.String(), want) {

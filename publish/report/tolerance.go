@@ -64,15 +64,15 @@ func ToleranceEvidence(r analysis.Results, l analysis.Limited) string {
 
 // exceededBy says by how much a tolerance is exceeded at least.
 func exceededBy(r analysis.Results, l analysis.Limited, c analysis.Comparison) string {
-	text, bound := "", l.CI[0]
+	text, bound, side := "", l.CI[0], " or higher"
 	if limit, _ := analysis.ParseLimit(l.Condition, r.Margin); limit.Name == "" {
 		yes := true
 		text = "worse" + analysis.Amount(&yes, r.Margin) + ": "
 		if c.Better != sample.Lower {
-			bound = l.CI[1]
+			bound, side = l.CI[1], " or lower"
 		}
 	} else if !limit.More {
-		bound = l.CI[1]
+		bound, side = l.CI[1], " or lower"
 	}
 	if bound == nil {
 		return strings.TrimSuffix(text, ": ")
@@ -81,7 +81,7 @@ func exceededBy(r analysis.Results, l analysis.Limited, c analysis.Comparison) s
 	if c.Exact != nil {
 		return text + fmt.Sprintf(" (%s exactly)", difference.Amount(c.Exact.Difference, c.Unit))
 	}
-	return text + " or further from the baseline"
+	return text + side
 }
 
 // GeomeanName says what a geometric mean is of: "geometric mean of 3 cells".
