@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/history"
 	"bakeoff/lab/evidence"
@@ -133,13 +133,18 @@ const (
 	maxCommand  = 120
 )
 
-// commandLine is what the cells of workload command ran: "gzip -1 big; zstd -1 big".
+// commandLine is what the cells of workload command ran, as a shell reads it: "gzip -1 big;
+// zstd -1 big". The values of a sweep have one line: "gzip '-{level}' big".
 func (b *builder) commandLine() string {
 	var out []string
 	for _, k := range b.results.Cells {
 		for _, c := range b.results.Contenders {
-			line := cmp.Or(c.Params[k.Name]["argv"], k.Params["argv"])
-			line = safetext.Clip(safetext.Line(line), maxCommand)
+			params := c.Params[k.Name]
+			if s := c.Sweep; params["argv"] == "" ||
+				s != nil && params["argv"] == strings.ReplaceAll(k.Params["argv"], "{"+s.Name+"}", s.Value) {
+				params = k.Params
+			}
+			line := safetext.Clip(safetext.Line(shell.Quote(params.List("argv")...)), maxCommand)
 			if k.Workload == "command" && line != "" && !b.isTwin(c.Name) && !slices.Contains(out, line) {
 				out = append(out, line)
 			}
