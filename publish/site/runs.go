@@ -291,7 +291,9 @@ func runStyle() string {
 	return "\n/* figures of runs */\n" + strings.ReplaceAll(chart.Colors, ":root {", ".run-figure {") + chart.Style +
 		".run-figure { background: var(--paper); color: var(--ink); padding: .8rem 1rem; border: 1px solid var(--rule); }\n" +
 		".run-figure a, .run-figure summary { color: var(--link); }\n" +
-		".run-figure .run-alarm { border-left: 4px solid var(--alarm); padding-left: .7rem; color: var(--alarm); }\n" +
+		".run-figure summary { font-size: .88rem; }\n" +
+		".run-figure .run-alarm { border-left: 4px solid var(--alarm); padding-left: .7rem; margin: 0 0 .7rem; " +
+		"color: var(--alarm); }\n" +
 		".run-figure .run-alarm p { margin: .3rem 0; }\n" +
 		".run-figure .run-cautions, .run-figure .run-about { color: var(--soft); font-size: .88em; }\n" +
 		".run-figure table { font-size: .76em; }\n.run-figure :is(th, td) { padding: .25rem .3rem; }\n" +
