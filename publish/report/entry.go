@@ -135,18 +135,22 @@ const (
 
 // commandLine is what the cells of workload command ran, as a shell reads it: "gzip -1 big;
 // zstd -1 big". The values of a sweep have one line: "gzip '-{level}' big".
-func (b *builder) commandLine() string {
+func (e *contents) commandLine() string {
 	var out []string
-	for _, k := range b.results.Cells {
-		for _, c := range b.results.Contenders {
+	size := 0
+	for _, k := range e.results.Cells {
+		for _, c := range e.results.Contenders {
+			if k.Workload != "command" || size > maxCommands {
+				break
+			}
 			params := c.Params[k.Name]
 			if s := c.Sweep; params["argv"] == "" ||
 				s != nil && params["argv"] == strings.ReplaceAll(k.Params["argv"], "{"+s.Name+"}", s.Value) {
 				params = k.Params
 			}
 			line := safetext.Clip(safetext.Line(shell.Quote(params.List("argv")...)), maxCommand)
-			if k.Workload == "command" && line != "" && !b.isTwin(c.Name) && !slices.Contains(out, line) {
-				out = append(out, line)
+			if line != "" && !e.isTwin(c.Name) && !slices.Contains(out, line) {
+				out, size = append(out, line), size+len(line)
 			}
 		}
 	}
@@ -157,7 +161,7 @@ func (b *builder) commandLine() string {
 func (out *Entry) describe(b *builder) {
 	b.judgeRun()
 	r := &b.results
-	out.Notice, out.Command = b.page.Notice, b.commandLine()
+	out.Notice, out.Command = b.page.Notice, b.executed
 	out.Lab, out.Lead, out.Baseline = b.page.Title, b.page.Lead, r.Baseline
 	out.Begun, out.When, out.Ends = b.beginTime(), b.timeRange(), analysis.EndedText(r.Ended)
 	out.Tally = b.page.Tally

@@ -2,6 +2,7 @@ package report
 
 import (
 	"testing"
+	"time"
 
 	"bakeoff/base/param"
 	"bakeoff/judge/analysis"
@@ -28,9 +29,9 @@ func TestCommandLine(t *testing.T) {
 		"another's word": {argv("gzip"), []analysis.Contender{swept("1")}, "sh -c 'gzip -1 log | wc -c'"},
 		"none":           {nil, []analysis.Contender{{Name: "host"}}, ""},
 	} {
-		b := &builder{contents: &contents{results: analysis.Results{Contenders: x.contenders,
-			Cells: []analysis.Cell{{Name: "pack", Workload: "command", Params: x.cell}}}}}
-		if got := b.commandLine(); got != x.want {
+		r := analysis.Results{Contenders: x.contenders,
+			Cells: []analysis.Cell{{Name: "pack", Workload: "command", Params: x.cell}}}
+		if got := DescribeResults("run", "", "", r, nil, time.Time{}, time.Time{}).Command; got != x.want {
 			t.Errorf("%s: %q, want %q", name, got, x.want)
 		}
 	}

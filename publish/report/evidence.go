@@ -19,15 +19,16 @@ import (
 // contents is what a run folder holds, made harmless. problems lists what could
 // not be read or is not shown.
 type contents struct {
-	base    string // name of the folder
-	results analysis.Results
-	plan    plan.Plan
-	hasPlan bool
-	lab     string
-	lines   []store.Line
-	prints  map[string]facts.Fingerprint
-	machine *calibrate.Calibration // nil: the machine was not calibrated
-	strips  map[cellOf]*spent
+	base     string // name of the folder
+	results  analysis.Results
+	plan     plan.Plan
+	hasPlan  bool
+	lab      string
+	lines    []store.Line
+	executed string // what the cells of workload command ran
+	prints   map[string]facts.Fingerprint
+	machine  *calibrate.Calibration // nil: the machine was not calibrated
+	strips   map[cellOf]*spent
 	// unplanned says how the run differs from what it registered.
 	unplanned []string
 	files     []file
@@ -95,6 +96,7 @@ func expected(r analysis.Results) error {
 
 // makeHarmless makes everything that was read harmless, and bounds it.
 func (e *contents) makeHarmless() {
+	e.executed = e.commandLine() // before line breaks, which separate its words, become spaces
 	// There may be a million samples, and only their numbers are shown.
 	samples := make([][]analysis.Point, len(e.results.Summaries))
 	for i := range e.results.Summaries {
