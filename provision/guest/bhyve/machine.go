@@ -77,8 +77,8 @@ func Disk(controller, path string) string {
 	return controller + "," + path
 }
 
-// Card is a network card at a tap device for Devices. The device may have any name: bhyve is told
-// what it is. model is virtio-net or e1000; mtu 0 is the usual one.
+// Card is a network card at a tap device for Devices. The device may have any name, because the card
+// says its type. model is virtio-net or e1000; mtu 0 is the usual one.
 func Card(model, tap, mac string, mtu int) string {
 	card := model + "," + tap + ",type=tap,mac=" + mac
 	if mtu > 0 {
