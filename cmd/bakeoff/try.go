@@ -56,9 +56,9 @@ lab file.
 A command after -- is executed as it is. try splits the text of -c into words as a shell
 does, and executes it without a shell. The start of a shell is therefore not measured. try
 'COMMAND 1' 'COMMAND 2' is the same as -c for each, and so is try ./PROGRAM1 ./PROGRAM2. try
-refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell runs the text, and the start of the shell is part
-of the time on all sides. --setup, --prepare and --cleanup are not timed, and run with sh if
-they need a shell.
+refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell runs the text,
+and the start of the shell is part of the time on all sides. --setup, --prepare and
+--cleanup are not timed, and run with sh if they need a shell.
 
 -L and -P sweep a parameter: try measures a command once for each value, and replaces {NAME}
 in the command by the value. The values are shown in order.
