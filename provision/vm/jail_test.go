@@ -118,7 +118,7 @@ func (b *beastie) guest(text string) manifest.Guest {
 
 // make is what `vm create` does before it starts the guest.
 func (b *beastie) make(m manifest.Guest) (*Guest, error) {
-	if err := Fit(m, b.Tags()); err != nil {
+	if err := Fit(m, b.Tags(), nil); err != nil {
 		return nil, err
 	}
 	p, err := b.PrepareManifest(b.Context(), nil, m, "/", build.Options{})

@@ -55,7 +55,7 @@ func schemaOf(t reflect.Type, name string) jsonschema.Object {
 	if name == "driver" {
 		var all []string
 		for _, b := range Brands {
-			all = append(all, b.Drivers()...)
+			all = append(append(all, b.DriversOn("linux")...), b.DriversOn("freebsd")...)
 		}
 		slices.Sort(all)
 		text = jsonschema.Object{"enum": slices.Compact(all)}
