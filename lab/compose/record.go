@@ -127,6 +127,12 @@ func (r RecordRequest) variants() ([]variant, error) {
 		if i < 0 {
 			i, all = len(all), append(all, variant{name, param.Values{}, map[string]string{}})
 		}
+		for option := range options {
+			if _, twice := all[i].options[option]; twice {
+				return nil, fault.WithFix(fault.New(fault.Invalid, "--variant %s: the variant %s already has the option %s",
+					yamltree.Show(text), name, option), "write all words in one value, or name another variant")
+			}
+		}
 		maps.Copy(all[i].options, options)
 		maps.Copy(all[i].words, words)
 	}
@@ -161,20 +167,23 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 	}
 	var out []booted
 	for i, e := range envs {
+		var asItIs param.Values // the options without a variant
 		for _, v := range variants {
 			b := booted{name: names[i], env: e, options: param.Values{}, words: maps.Clone(words)}
 			maps.Copy(b.options, shared)
 			maps.Copy(b.options, v.options)
 			maps.Copy(b.words, v.words)
-			if v.name != "" {
+			if !r.Plain && !b.foreign(r.SystemOf) {
+				b.logCalls()
+			}
+			if v.name == "" {
+				asItIs = b.options
+			} else {
 				b.name += "-" + v.name
-				if why := e.same(shared, b.options, v.options); why != "" {
+				if why := e.same(asItIs, b.options, v.options); why != "" {
 					return nil, fault.WithFix(fault.New(fault.Invalid, "%s: this is already set: %s", v.given(), why),
 						"name another value")
 				}
-			}
-			if !r.Plain && !b.foreign(r.SystemOf) {
-				b.logCalls()
 			}
 			out = append(out, b)
 		}

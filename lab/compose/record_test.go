@@ -48,6 +48,7 @@ func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"a:append=cryptomgr.notests":             "already set: the command line of the kernel is",
 		"a:append=quiet panic=-1":                "already set",
+		"a:append=initcall_debug":                "already set",
 		"a:append=cryptomgr-notests":             "",
 		"a:append=cryptomgr.notests=0":           "",
 		"a:append=quiet mitigations=off":         "",
@@ -61,6 +62,10 @@ func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
 			!strings.Contains(err.Error(), "--variant") || !fault.Is(err, fault.Invalid)) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
+	}
+	r.Variants = []string{"a:append=x", "a:append=y"}
+	if _, err := Record(r, cat); err == nil || !strings.Contains(err.Error(), "already has the option append") {
+		t.Errorf("an option of a variant twice: %v", err)
 	}
 	r.Variants = []string{"off:append=mitigations=off"}
 	lines := r.CommandLines(cat)
