@@ -140,12 +140,13 @@ func spanText(d time.Duration) string {
 // endingText is why a run ended, and what follows from that.
 func endingText(r analysis.Results) string {
 	text := analysis.EndedText(r.Ended)
+	decides := slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
 	switch {
 	case slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary && c.Exact != nil }):
 		// exact metrics wait for no look
-	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
+	case len(r.Looks) == 0 && decides:
 		text += "; the design has too few blocks for a look, so nothing is decided"
-	case len(r.Looks) > 0 && r.Blocks < r.Looks[0]:
+	case len(r.Looks) > 0 && r.Blocks < r.Looks[0] && decides:
 		text += fmt.Sprintf("; nothing is decided before the first look, after %s", unit.Count(r.Looks[0], "block"))
 	}
 	return text
