@@ -90,6 +90,16 @@ func (r *remote) quiet() {
 	r.t.Fatalf("%q do not end", left)
 }
 
+// inJournal reports whether the journal has an event of a step.
+func inJournal(record, event, step string) (found bool) {
+	b, _ := os.ReadFile(record + "/journal.ndjson")
+	for line := range strings.Lines(string(b)) {
+		var l Line
+		found = found || json.Unmarshal([]byte(line), &l) == nil && l.Event == event && l.Step == step
+	}
+	return found
+}
+
 // until runs a command until the journal says that a step began, and then calls a function.
 func (r *remote) until(record, step string, do func(cmd *exec.Cmd), args ...string) {
 	r.t.Helper()
@@ -103,11 +113,7 @@ func (r *remote) until(record, step string, do func(cmd *exec.Cmd), args ...stri
 	go func() { ended <- cmd.Wait() }()
 	deadline := time.After(5 * time.Minute)
 	for done := false; !done; {
-		b, _ := os.ReadFile(record + "/journal.ndjson")
-		for line := range strings.Lines(string(b)) {
-			var l Line
-			done = done || json.Unmarshal([]byte(line), &l) == nil && l.Event == eventStart && l.Step == step
-		}
+		done = inJournal(record, eventStart, step)
 		select {
 		case err := <-ended:
 			if !done {
@@ -158,12 +164,16 @@ func TestRemote(t *testing.T) {
 	r.until(record, "partition", kill, append(apply, host...)...)
 	r.until(record, "pool", kill, resume...)
 	r.until(record, "base", func(*exec.Cmd) { r.server.Cut() }, resume...)
+	// On a busy machine the connection can be cut, or the controller be killed, long after the step
+	// began: then nothing may be left for undo.
+	late := inJournal(record, eventStart, "copy-hostid")
 	r.until(record, "copy-hostid", kill, resume...)
-	if m.taken() == before {
+	late = late || inJournal(record, eventEnd, "")
+	if !late && m.taken() == before {
 		t.Error("the killed installation holds nothing that undo could release")
 	}
 	said, err := r.command(append([]string{"undo", record}, host...)...).CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "released\n") {
+	if !late && (err != nil || !strings.Contains(string(said), "released\n")) {
 		t.Errorf("%v\n%s", err, said)
 	}
 	if left := m.taken(); left != before {
