@@ -137,7 +137,7 @@ func fitPF(n manifest.NIC, add func(property string, value any, reason, allowed 
 	}
 	if len(n.AllowedDHCPCIDs) > 0 {
 		add(".allowed_dhcp_cids", n.AllowedDHCPCIDs, "pf reads no messages of DHCP, so none pass", "remove it, or write "+
-			"allow_dhcp_spoofing: true")
+			"allow_dhcp_spoofing: true instead")
 	}
 	if n.VLAN != 0 {
 		add(".vlan_id", n.VLAN, "networks on FreeBSD have no VLANs of NICs", "create a network with --uplink and --vlan")
