@@ -87,8 +87,9 @@ The addresses of its published ports go to standard error. SOURCE is
   a file       such a disk, a kernel, or the ISO image of an installer
 
 The guest writes to its own disk; FILE stays unchanged. Ports are published at 127.0.0.1
-unless -p names another address. -v mounts a folder in a container. A machine with its own
-system can mount the folders by 9p: "bakeoff vm info GUEST filesystems" prints the commands.`,
+unless -p names another address. -v mounts a folder in a container, and in the machine of a
+service or an image (virtiofs). A machine with its own system can mount the folders by 9p:
+"bakeoff vm info GUEST filesystems" prints the commands.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/web -p 8080:80 --driver lxc

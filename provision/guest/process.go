@@ -80,6 +80,18 @@ func (p *Process) FirstOutput() time.Time {
 // Printed is the end of what the process has printed.
 func (p *Process) Printed() []byte { return p.out.Bytes() }
 
+// Failure is why the process has ended; nil while it runs, and if it has succeeded.
+func (p *Process) Failure() error {
+	select {
+	case <-p.ended:
+		if p.err != nil || !p.exit.OK() {
+			return p.explainEnd("")
+		}
+	default:
+	}
+	return nil
+}
+
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

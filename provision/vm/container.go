@@ -92,7 +92,7 @@ func (s *Store) reap(ctx context.Context, g *Guest) error {
 		if err := s.awaitMachine(ctx, g); err != nil {
 			return err
 		}
-		return errors.Join(volume.CloseServers(ctx, s.Host, s.dirOf(g.UUID)), s.removeOwnNetwork(ctx, g),
+		return errors.Join(volume.CloseServers(ctx, s.Host, s.dirOf(g.UUID)), g.removeLocks(), s.removeOwnNetwork(ctx, g),
 			s.detachGuest(ctx, g))
 	}
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {

@@ -150,11 +150,17 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		err = v.serveFolders(ctx)
 	}
 	if err == nil {
+		var words string
+		words, err = v.virtiofs(ctx, &m)
+		m.Append += words
+	}
+	if err == nil {
 		out.Guest, err = qemu.Start(ctx, at, m)
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
 	}
+	out.watchDaemons(context.WithoutCancel(ctx))
 	var status struct{ Status string }
 	if err = out.Execute(ctx, "query-status", nil, &status); err != nil {
 		err = out.whyEnded(ctx, err)
@@ -293,6 +299,9 @@ func (m *machine) ended() <-chan struct{} { return m.Process.Ended() }
 
 // result says why QEMU has ended.
 func (m *machine) result(ctx context.Context) (Transition, error) {
+	if err := m.failedDaemon(); err != nil {
+		return Transition{}, err
+	}
 	err := m.Process.Until(ctx, time.Second, func() error { return errors.New("it runs") })
 	if !fault.Is(err, fault.Subject) {
 		return Transition{}, err
@@ -333,7 +342,7 @@ func (m *machine) close(ctx context.Context) (err error) {
 	if m.Guest != nil {
 		err = m.Guest.Kill(ctx)
 	}
-	return errors.Join(err, volume.CloseServers(ctx, m.v.g.store.Host, m.v.g.Path("")),
+	return errors.Join(err, m.v.endDaemons(ctx), volume.CloseServers(ctx, m.v.g.store.Host, m.v.g.Path("")),
 		m.v.g.store.detach(ctx, m.v.joined))
 }
 

@@ -426,8 +426,8 @@ func (p *Prepared) Check() error {
 	if !p.Brand.Machine() && p.Boot.Container == nil {
 		return fault.New(fault.Invalid, "brand %s is for containers, but the source is for a machine", p.Brand)
 	}
-	if p.Agent && len(p.Shares) > 0 {
-		return fault.WithFix(fault.New(fault.Unsupported, "-v: %s", noFolders), "add --brand docker")
+	if err := p.checkFolders(manifest.Guest{}); err != nil {
+		return fault.Op("-v", err)
 	}
 	for i := range p.Shares {
 		s := &p.Shares[i]

@@ -22,6 +22,10 @@ func (m *machine) saveSnapshot(ctx context.Context, id, dir string) (memory bool
 		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine has disks that only this start has"),
 			"run `bakeoff vm reboot "+m.v.g.UUID+"`")
 	}
+	if len(m.v.daemons) > 0 {
+		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine has mounted folders by virtiofs, and QEMU "+
+			"saves no state of virtiofs"), "run `bakeoff vm stop "+m.v.g.UUID+"` first")
+	}
 	at, _, err := m.v.g.ownDisks(m.v.boot)
 	if err != nil {
 		return false, err

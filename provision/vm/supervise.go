@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/vm/manifest"
 )
 
@@ -45,6 +46,8 @@ type supervisor struct {
 	log      *os.File
 	// joined are the NICs of the guest in networks.
 	joined []connection
+	// daemons serve folders of this machine to a machine of a service.
+	daemons []*guest.Process
 	// extra is what this start has besides the manifest.
 	extra Extra
 	// reboot answers the command that waits for the guest to run again; nil without one.

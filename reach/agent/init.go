@@ -38,6 +38,13 @@ type initProcess struct {
 	start func() (<-chan struct{}, error)
 	// restart restarts the guest; it does not return.
 	restart func()
+	shares  []share
+}
+
+// share is a folder of the host, which a guest with Linux mounts by its tag (virtiofs).
+type share struct {
+	tag, path string
+	readOnly  bool
 }
 
 // run sets the guest up by bringUp and then answers hosts; it does not return,

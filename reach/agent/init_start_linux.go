@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +31,44 @@ const (
 // is a socket to the hypervisor: bakeoff.port=vsock:1024.
 const startPort = "bakeoff.port="
 
-// readLine takes the port of the agent from the kernel's command line in a file.
+// startShare is the word of the kernel's command line with a folder of the host that the guest
+// mounts: bakeoff.share=TAG:PATH or TAG:PATH:ro. PATH is escaped as in the query of a URL.
+const startShare = "bakeoff.share="
+
+// readShare reads what follows startShare.
+func readShare(text string) (s share, err error) {
+	f := strings.Split(text, ":")
+	if len(f) == 3 && f[2] == "ro" {
+		s.readOnly, f = true, f[:2]
+	}
+	if len(f) == 2 {
+		s.tag = f[0]
+		s.path, err = url.QueryUnescape(f[1])
+	}
+	if err != nil || s.tag == "" || !filepath.IsAbs(s.path) || filepath.Clean(s.path) == "/" {
+		return s, fault.WithFix(fault.New(fault.Invalid, "%s%s on the kernel's command line is not a shared folder",
+			startShare, text), "write "+startShare+"TAG:PATH")
+	}
+	return s, nil
+}
+
+// mount mounts the folder.
+func (s share) mount() error {
+	if err := os.MkdirAll(s.path, 0o755); err != nil {
+		return err
+	}
+	flags := uintptr(unix.MS_NODEV)
+	if s.readOnly {
+		flags |= unix.MS_RDONLY
+	}
+	if err := unix.Mount(s.tag, s.path, "virtiofs", flags, ""); err != nil {
+		return fmt.Errorf("mount the folder %s at %s: %w", s.tag, s.path, err)
+	}
+	return nil
+}
+
+// readLine takes the port of the agent, and shared folders, from the kernel's command line in a
+// file.
 func (in *initProcess) readLine(file string) error {
 	line, err := os.ReadFile(file)
 	if err != nil {
@@ -41,6 +79,16 @@ func (in *initProcess) readLine(file string) error {
 			in.config.Port = port
 			in.config.Modules = append(in.config.Modules, in.config.VsockModules...)
 		}
+		if text, ok := strings.CutPrefix(word, startShare); ok {
+			s, err := readShare(text)
+			if err != nil {
+				return err
+			}
+			if len(in.shares) == 0 {
+				in.config.Modules = append(in.config.Modules, in.config.ShareModules...)
+			}
+			in.shares = append(in.shares, s)
+		}
 	}
 	return nil
 }
@@ -48,6 +96,11 @@ func (in *initProcess) readLine(file string) error {
 // startService starts the program of a service. The channel, which is closed when it ends, is
 // nil if there is no such program.
 func (in *initProcess) startService() (<-chan struct{}, error) {
+	for _, f := range in.shares {
+		if err := f.mount(); err != nil {
+			return nil, err
+		}
+	}
 	s := in.config.Start
 	if s == nil {
 		return nil, nil

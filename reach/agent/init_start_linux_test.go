@@ -55,6 +55,33 @@ func TestAddressOf(t *testing.T) {
 	}
 }
 
+// Shared folders are words of the kernel's command line, and need modules.
+func TestReadShare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cmdline")
+	for line, want := range map[string]string{
+		"quiet":                          "[] [/a]",
+		"bakeoff.share=share0:%2Fdata x": "[{share0 /data false}] [/a /s]",
+		"bakeoff.share=a:%2Fa+b%3Ac:ro bakeoff.share=b:/b": "[{a /a b:c true} {b /b false}] [/a /s]",
+		"bakeoff.share=a:%2F":                              "",
+		"bakeoff.share=a":                                  "",
+		"bakeoff.share=:/a":                                "",
+		"bakeoff.share=a:b":                                "",
+		"bakeoff.share=a:/b:rw":                            "",
+	} {
+		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in := &initProcess{config: wire.InitConfig{Modules: []string{"/a"}, ShareModules: []string{"/s"}}}
+		err := in.readLine(file)
+		if got := fmt.Sprint(in.shares, " ", in.config.Modules); want != "" && (err != nil || got != want) {
+			t.Errorf("%q: got %s, %v", line, got, err)
+		}
+		if want == "" && !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
+
 // The router and the name servers of a service are words of the kernel's command line.
 func TestOutwardOf(t *testing.T) {
 	for line, want := range map[string]string{

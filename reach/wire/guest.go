@@ -32,6 +32,9 @@ type InitConfig struct {
 	// bakeoff.port=vsock:PORT, which replaces Port: in Firecracker, the host reaches the
 	// agent by this socket, and the machine has a keyboard instead of a power button.
 	VsockModules []string `json:"vsock_modules,omitempty"`
+	// ShareModules are loaded after Modules if the kernel's command line has
+	// bakeoff.share=TAG:PATH, or TAG:PATH:ro: a folder of the host (virtiofs).
+	ShareModules []string `json:"share_modules,omitempty"`
 	// Port is the name of the virtio port to answer on, the path of a
 	// terminal device ("/dev/ttyS1"), a port of the socket to the
 	// hypervisor ("vsock:1024"), or, on NetBSD and FreeBSD, an address to

@@ -70,6 +70,12 @@ const (
 	SocketMetadata = "m"
 )
 
+// SocketShare is the name of the socket of the daemon of a shared folder.
+func SocketShare(i int) string { return string(rune('A' + i)) }
+
+// MaxShares bounds the folders that daemons serve.
+const MaxShares = 8
+
 // MaxConsoles bounds the further consoles of a machine.
 const MaxConsoles = 8
 
@@ -134,10 +140,12 @@ type Port struct {
 	Guest uint16
 }
 
-// Share is a folder of the host that the guest can mount by 9p with the name Tag.
+// Share is a folder of the host that the guest can mount with the name Tag: by 9p, or by virtiofs if
+// Socket is that of a daemon that serves it.
 type Share struct {
 	Tag, Path string
 	ReadOnly  bool
+	Socket    string
 }
 
 // Machine describes a guest: everything that QEMU's command line depends on.
@@ -286,8 +294,20 @@ func (m *Machine) CommandLine() []string {
 	}
 	argv = append(argv, m.Screen.args()...)
 	argv = append(argv, m.diskArgs()...)
+	if m.sharesMemory() {
+		argv = append(argv, "-object", fmt.Sprintf("memory-backend-memfd,id=memory,share=on,size=%dM", m.Memory/unit.MiB))
+		if m.Kind == MicroVM {
+			// virtiofs needs virtio 1. Without this, QEMU's devices at MMIO are older.
+			argv = append(argv, "-global", "virtio-mmio.force-legacy=false")
+		}
+	}
 	for i, s := range m.Shares {
 		id := fmt.Sprintf("share%d", i)
+		if s.Socket != "" {
+			argv = append(argv, "-chardev", "socket,id="+id+",path="+escapeCommas(s.Socket), "-device",
+				"vhost-user-fs-"+m.virtioSuffix()+",chardev="+id+",tag="+escapeCommas(s.Tag))
+			continue
+		}
 		fsdev := "local,id=" + id + ",security_model=none,path=" + escapeCommas(s.Path)
 		if s.ReadOnly {
 			fsdev += ",readonly=on"
@@ -315,10 +335,18 @@ func (m *Machine) machineArg() string {
 		// are needed early in the boot.
 		arg += ",acpi=on,pit=on,pic=on,rtc=on,isa-serial=on"
 	}
+	if m.sharesMemory() {
+		arg += ",memory-backend=memory"
+	}
 	if m.NoACPI {
 		arg = strings.Replace(arg, ",acpi=on", "", 1) + ",acpi=off"
 	}
 	return arg
+}
+
+// sharesMemory tells whether daemons read the memory of the machine.
+func (m *Machine) sharesMemory() bool {
+	return slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Socket != "" })
 }
 
 // smpArg is QEMU's option with the CPUs.

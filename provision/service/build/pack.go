@@ -171,6 +171,10 @@ var modules = []string{"virtio_mmio", "virtio_pci", "virtio_blk", "virtio_net", 
 // button. A kernel that lacks one of them runs in QEMU only.
 var vsockModules = []string{"vmw_vsock_virtio_transport", "i8042", "atkbd"}
 
+// shareModules are those with which a guest mounts folders of the host. A kernel that lacks them
+// runs guests without such folders.
+var shareModules = []string{"virtiofs"}
+
 // GuestAddr is the address of a guest that is alone in a network, as in the user-mode network of
 // QEMU, if the kernel's command line has no other.
 var GuestAddr = netip.MustParsePrefix("10.0.2.15/24")
@@ -229,14 +233,20 @@ func (b *builder) archive(a *initramfs.Archive, whole bool) error {
 		return err
 	}
 	all := slices.Concat(modules, vsockModules)
-	if _, err := tree.Order(all); err != nil {
-		all = modules
+	second, err := tree.Order(all)
+	if err != nil {
+		all, second = modules, first
+	}
+	more := slices.Concat(all, shareModules)
+	if _, err := tree.Order(more); err == nil {
+		all = more
 	}
 	paths, err := a.AddModules(tree, all)
 	if err != nil {
 		return err
 	}
-	config.Modules, config.VsockModules = paths[:len(first):len(first)], paths[len(first):]
+	config.Modules, config.VsockModules = paths[:len(first):len(first)], paths[len(first):len(second):len(second)]
+	config.ShareModules = paths[len(second):]
 	if !whole {
 		config.Root, config.RootType = "partition:"+PartitionName(b.def.Name), "ext4"
 	}

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -261,4 +264,88 @@ func TestFoldersBy9p(t *testing.T) {
 	checkFolder(t, fixed, false)
 	removeGuests(t, h)
 	leavesNothing(t, h)
+}
+
+// The microVM of a service mounts folders of the host where -v says, by virtiofs. The host itself
+// keeps a folder read-only. The daemons end with the guest, and the guest fails if a daemon fails.
+func TestFoldersOfService(t *testing.T) {
+	h := home(t)
+	data, fixed := hostFolder(t), hostFolder(t)
+	run := []string{"vm", "run", service(t, "web"), "--accel", "tcg", "--name", "w", "--memory", "256MiB", "-v",
+		data + ":/data", "-v", fixed + ":/srv/fixed:ro"}
+	without := exec.Command("unshare", append([]string{"--mount", "sh", "-c", `for f in $(command -v virtiofsd) \
+		/usr/libexec/virtiofsd /usr/lib/virtiofsd /usr/lib/qemu/virtiofsd; do [ ! -e $f ] || mount --bind /dev/null $f; done
+		exec "$@"`, "sh"}, h.Command(run...).Args...)...)
+	without.Env, without.Dir = h.Env, h.Dir
+	if out, err := without.CombinedOutput(); err == nil || !bytes.Contains(out, []byte("apt-get install virtiofsd")) {
+		t.Errorf("without virtiofsd: %v\n%s", err, out)
+	}
+	if all := guests(t, h); len(all) != 0 {
+		t.Errorf("without virtiofsd, bakeoff makes %+v", all)
+	}
+	do(t, h, run[1:]...)
+	if got := do(t, h, "exec", "w", "--", "cat", "/data/host", "/srv/fixed/host"); got != "from the hostfrom the host" {
+		t.Errorf("the guest reads %q", got)
+	}
+	const write = "printf 'from the guest' >"
+	do(t, h, "exec", "w", "--", "sh", "-c", write+"/data/guest")
+	checkFolder(t, data, true)
+	for _, before := range []string{"", "mount -o remount,rw /srv/fixed; "} {
+		got := do(t, h, "exec", "w", "--", "sh", "-c", "("+before+write+"/srv/fixed/guest) 2>&1 || echo refused")
+		if !strings.Contains(got, "refused") {
+			t.Errorf("%sthe write says %q", before, got)
+		}
+	}
+	checkFolder(t, fixed, false)
+	refused(t, h, 1, "saves no state of virtiofs", "create-snapshot", "w", "s")
+	socket := "--socket-path=" + filepath.Join(h.Variable("BAKEOFF_STATE"), "vm", guest(t, h, "w").UUID)
+	if daemons := processes(t, socket); len(daemons) < 2 {
+		t.Errorf("the daemons are %q", daemons)
+	}
+	do(t, h, "stop", "w")
+	if daemons := processes(t, socket); len(daemons) > 0 {
+		t.Errorf("the daemons %q outlive the guest", daemons)
+	}
+	do(t, h, "start", "w")
+	if got := do(t, h, "exec", "w", "--", "cat", "/data/guest"); got != "from the guest" {
+		t.Errorf("after a start, the guest reads %q", got)
+	}
+	killAll(t, processes(t, socket))
+	for end := time.Now().Add(2 * time.Minute); guest(t, h, "w").State != vm.Failed; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("after a kill of the daemons, the guest is %s", guest(t, h, "w").State)
+		}
+	}
+	if list := do(t, h, "get", "w"); !strings.Contains(list, "virtiofsd of "+data) &&
+		!strings.Contains(list, "virtiofsd of "+fixed) {
+		t.Errorf("the reason is missing: %s", list)
+	}
+	do(t, h, "start", "w")
+	supervisor := guest(t, h, "w").Supervisor
+	killAll(t, []string{strconv.Itoa(supervisor)})
+	for end := time.Now().Add(2 * time.Minute); len(processes(t, socket)) > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the daemons %q outlive the supervisor", processes(t, socket))
+		}
+	}
+	removeGuests(t, h)
+	if left, err := filepath.Glob("/var/run/virtiofsd/" + strings.ReplaceAll(h.Dir, "/", ".") + "*"); err != nil ||
+		len(left) > 0 {
+		t.Errorf("locks of virtiofsd are left: %q, %v", left, err)
+	}
+	leavesNothing(t, h)
+}
+
+// killAll kills the processes that begin the lines.
+func killAll(t *testing.T, lines []string) {
+	t.Helper()
+	for _, line := range lines {
+		var pid int
+		if _, err := fmt.Sscan(line, &pid); err != nil || pid <= 1 {
+			t.Fatal(pid, err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatal(err)
+		}
+	}
 }
