@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"bakeoff/base/facts"
@@ -36,7 +37,8 @@ type Group struct {
 	label  string
 	name   string   // path in every hierarchy: bakeoff/<label> unless adopted from a process
 	dirs   []string // existing directories, one a hierarchy
-	limits facts.Limits
+	mu     sync.Mutex
+	limits facts.Limits // guarded by mu once others use the group
 }
 
 // Create creates the group bakeoff/<label> and sets its limits. It fails if the
@@ -413,7 +415,11 @@ func Path(label string) string { return "/" + parent + "/" + label }
 func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
 
 // Limits returns the limits that are enforced.
-func (g *Group) Limits() facts.Limits { return g.limits }
+func (g *Group) Limits() facts.Limits {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limits
+}
 
 // EnterArgs are the arguments with which `bakeoff-agent enter` joins the group.
 func (g *Group) EnterArgs() []string {

@@ -18,10 +18,12 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/vm/manifest"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -134,10 +136,11 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if err != nil {
 		return nil, err
 	}
+	memory, quota := limits(g.Guest)
 	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
-		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent,
+		Memory: memory, Agent: g.store.Agent,
 		Image: driver.Image{Ref: g.Image, Root: g.rootOf(*b.Container)}, KeepRoot: jailed(g.Guest),
-		Quota: float64(g.CPUCap) / 100, Options: TechnologyOf(g.Guest).Options}
+		Quota: quota, Options: TechnologyOf(g.Guest).Options}
 	spec.Shares = append(spec.Shares, driver.Share{From: g.Path(dirMetadata), To: MetadataIn, ReadOnly: true})
 	for _, s := range g.shares() {
 		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
@@ -245,11 +248,11 @@ func (c *container) signal(ctx context.Context, number int) error {
 	if g := c.v.g; jailed(g.Guest) {
 		return jail.Signal(ctx, g.store.Host, label(g.UUID), number)
 	}
-	e, ok := c.Instance.(*isolation.Env)
-	if !ok || e.Group == nil {
-		return fault.New(fault.Lab, "the container has no control group")
+	group, err := c.group()
+	if err != nil {
+		return err
 	}
-	pids, err := e.Group.PIDs(ctx)
+	pids, err := group.PIDs(ctx)
 	if err != nil {
 		return err
 	}
@@ -271,6 +274,38 @@ func (c *container) signal(ctx context.Context, number int) error {
 		return fault.New(fault.Lab, "no program runs in the container")
 	}
 	return nil
+}
+
+func (c *container) group() (*cgroup.Group, error) {
+	e, ok := c.Instance.(*isolation.Env)
+	if !ok || e.Group == nil {
+		return nil, fault.New(fault.Lab, "the container has no control group")
+	}
+	return e.Group, nil
+}
+
+// limits are those of a container: its memory, and CPUs' worth of time.
+func limits(g manifest.Guest) (memory unit.Bytes, quota float64) {
+	return unit.Bytes(g.RAM) * unit.MiB, float64(g.CPUCap) / 100
+}
+
+// limit changes the limits of the running container.
+func (c *container) limit(ctx context.Context, memory unit.Bytes, quota float64) error {
+	group, err := c.group()
+	if err != nil {
+		return err
+	}
+	return group.Update(ctx, memory, quota)
+}
+
+// applyLimits gives a running container the limits of its manifest, if they differ from old ones.
+func (g *Guest) applyLimits(ctx context.Context, old manifest.Guest) error {
+	memory, quota := limits(g.Guest)
+	oldMemory, oldQuota := limits(old)
+	if !g.LimitsLive() || g.State != Running || memory == oldMemory && quota == oldQuota {
+		return nil
+	}
+	return g.ask(ctx, request{Do: "limit", Memory: memory, Quota: quota})
 }
 
 // depthBelow is how many generations a process is below another one; 0 if it does not descend

@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
 )
 
@@ -26,10 +27,13 @@ type Stop struct {
 
 // request is what a command asks the supervisor for.
 type request struct {
-	Do     string `json:"do"` // stop, reboot, kill, snapshot or drop-snapshot
+	Do     string `json:"do"` // stop, reboot, kill, limit, snapshot or drop-snapshot
 	Stop   Stop   `json:"stop,omitzero"`
 	Signal int    `json:"signal,omitempty"`
 	Name   string `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
+	// Memory and Quota are the new limits of a container, as in driver.Spec.
+	Memory unit.Bytes `json:"memory,omitzero"`
+	Quota  float64    `json:"quota,omitzero"`
 }
 
 // reply is the answer of the supervisor.

@@ -248,7 +248,10 @@ func (g *Guest) replaceManifest(ctx context.Context, m manifest.Guest) error {
 	}
 	old := g.Guest
 	g.Guest = m
-	if err := g.applyFilters(ctx); err != nil {
+	if err = g.applyFilters(ctx); err == nil {
+		err = g.applyLimits(ctx, old)
+	}
+	if err != nil {
 		g.Guest = old
 		return errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyFilters(context.WithoutCancel(ctx)))
 	}

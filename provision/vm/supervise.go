@@ -287,6 +287,12 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 				return Transition{State: Stopped}, err == nil, err
 			case "kill":
 				a.answer(in.signal(ctx, a.Signal))
+			case "limit":
+				err := fault.New(fault.Unsupported, "the limits of a machine change at its next start")
+				if c, ok := in.(*container); ok {
+					err = c.limit(ctx, a.Memory, a.Quota)
+				}
+				a.answer(err)
 			case "snapshot":
 				a.answer(v.g.takeSnapshot(ctx, a.Name, in))
 			case "drop-snapshot":

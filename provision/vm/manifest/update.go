@@ -25,13 +25,14 @@ var mappings = []string{"tags", "customer_metadata", "internal_metadata", "route
 // verbs are the beginnings of the names in an update.
 var verbs = []string{"add_", "update_", "remove_", "set_"}
 
-// fixed names what an update cannot change, and atOnce what takes effect at once. The rest
-// takes effect at the next start of the guest.
+// fixed names what an update cannot change, atOnce what takes effect at once, and limits what does
+// so in some containers. The rest takes effect at the next start of the guest.
 var (
 	fixed = []string{"uuid", "brand", "zonename", "zpool", "image_uuid", "image", "driver", "kernel", "kernel_args",
 		"initrd", "command", "entrypoint", "environment", "user", "workdir"}
 	atOnce = []string{"alias", "autoboot", "tags", "customer_metadata", "internal_metadata", "owner_uuid", "billing_id",
 		"package_name", "package_version", "indestructible_zoneroot", "restart", "firewall_enabled"}
+	limits = append([]string{"ram", "cpu_cap"}, ofRAM...)
 )
 
 // Update applies an update in SmartOS's form, JSON or YAML, to a guest: properties to set;
@@ -401,7 +402,7 @@ func Diff(old, new Guest) []Change {
 	var out []Change
 	for _, p := range slices.Sorted(maps.Keys(paths)) {
 		if !reflect.DeepEqual(before[p], after[p]) && fmt.Sprint(before[p]) != fmt.Sprint(after[p]) {
-			out = append(out, Change{Path: p, Old: before[p], New: after[p], When: whenOf(p)})
+			out = append(out, Change{Path: p, Old: before[p], New: after[p], When: new.whenOf(p)})
 		}
 	}
 	return out
@@ -447,7 +448,11 @@ func (g Guest) Values(path string) (out []string) {
 // filters are the properties of NICs that say what a guest may send.
 var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_server|blocked_outgoing_ports)$`)
 
-func whenOf(path string) When {
+// LimitsLive tells whether limits change while the guest runs. LXC's containers have a second group,
+// whose limits bakeoff does not change.
+func (g Guest) LimitsLive() bool { return slices.Contains([]string{Crun, Runc, Nspawn}, DriverOf(g)) }
+
+func (g Guest) whenOf(path string) When {
 	name, _, _ := strings.Cut(path, ".")
 	switch {
 	case filters.MatchString(path), name == "disks" && strings.HasSuffix(path, ".compression"):
@@ -456,7 +461,7 @@ func whenOf(path string) When {
 		return Never
 	case name == "disks":
 		return Stopped
-	case slices.Contains(atOnce, name):
+	case slices.Contains(atOnce, name), g.LimitsLive() && slices.Contains(limits, name):
 		return Live
 	}
 	return NextBoot

@@ -81,6 +81,19 @@ nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 	}
 }
 
+// The limits of some containers change while they run.
+func TestWhenLimitsChange(t *testing.T) {
+	for driver, want := range map[string]When{Crun: Live, Runc: Live, Nspawn: Live, LXC: NextBoot, Jail: NextBoot} {
+		old := Guest{Brand: "docker", Driver: driver, RAM: 128, MaxPhysicalMemory: 128}
+		Complete(&old)
+		after := old
+		after.CPUCap = 50
+		if c := Diff(old, after); len(c) != 1 || c[0].When != want {
+			t.Errorf("%s: %v", driver, c)
+		}
+	}
+}
+
 // A NIC that becomes primary is the only one. Without the primary one, the first with a public address
 // is it, and otherwise the first.
 func TestPrimary(t *testing.T) {
