@@ -84,7 +84,7 @@ func (a *app) checked(file string, text []byte, others ...manifest.Network) (d m
 	tags := s.Tags(append(others, d.Networks...)...)
 	var problems manifest.Problems
 	for i, g := range d.Guests {
-		for _, p := range manifest.ProblemsOf(vm.Fit(g, tags, s.Storage)) {
+		for _, p := range manifest.ProblemsOf(vm.Fit(g, tags, s)) {
 			p.File = file
 			if len(d.Guests) > 1 {
 				p.Path = fmt.Sprintf("%d.%s", i, p.Path)

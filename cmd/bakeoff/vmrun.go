@@ -254,7 +254,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		would := m
 		would.Brand, would.Driver, would.Image = r.source.Brand, r.driver, args[0]
 		r.complete(&would, nil)
-		if err := vm.Fit(would, s.Tags(), s.Storage); err != nil {
+		if err := vm.Fit(would, s.Tags(), s); err != nil {
 			return err
 		}
 	}

@@ -121,7 +121,8 @@ var transient = []string{"work", "bundle", "state", "socket", "root", "lxc", "lx
 func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error) {
 	g, b := v.g, v.boot
 	dir := g.store.envDir(g.UUID)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	limitable, err := g.makeEnv(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if jailed(g.Guest) {
@@ -150,6 +151,9 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 		return nil, err
 	}
 	if err = v.connectContainer(ctx, c.Instance); err == nil {
+		err = g.beginQuota(ctx, limitable)
+	}
+	if err == nil {
 		err = c.begin(ctx)
 	}
 	if err != nil {

@@ -27,7 +27,6 @@ var noCounterpart = map[string]string{
 	"cpu_shares":                   "only cpu_cap limits CPUs",
 	"zfs_io_priority":              "guests have no ZFS data",
 	"max_lwps":                     "bakeoff cannot limit the number of threads",
-	"quota":                        "bakeoff cannot limit written data; set the size of a machine's disk instead",
 	"dns_domain":                   "bakeoff writes no domain into the guest",
 	"maintain_resolvers":           "resolvers take effect when the guest starts",
 	"internal_metadata_namespaces": "a guest has no metadata service",
@@ -93,6 +92,7 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 	}
 	fitParts(g, add)
 	fitBlocks(g, storage, add)
+	fitQuota(g, storage, add)
 	fitFolders(g, tags, add)
 	if jailed(g) || g.Driver == manifest.DriverBhyve {
 		fitFreeBSD(g, add)

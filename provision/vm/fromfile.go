@@ -248,14 +248,23 @@ func (g *Guest) replaceManifest(ctx context.Context, m manifest.Guest) error {
 	}
 	old := g.Guest
 	g.Guest = m
-	if err = g.applyFilters(ctx); err == nil {
-		err = g.applyLimits(ctx, old)
-	}
-	if err != nil {
+	if err := g.applyLive(ctx, old); err != nil {
 		g.Guest = old
-		return errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyFilters(context.WithoutCancel(ctx)))
+		return errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyLive(context.WithoutCancel(ctx), m))
 	}
 	return errors.Join(g.writeMetadata(), record(g.Path(""), EventModify, "", ""))
+}
+
+// applyLive gives a guest that runs what its manifest has in place of an old one.
+func (g *Guest) applyLive(ctx context.Context, old manifest.Guest) error {
+	err := g.applyFilters(ctx)
+	if err == nil && g.Quota != old.Quota {
+		err = g.applyQuota(ctx)
+	}
+	if err == nil {
+		err = g.applyLimits(ctx, old)
+	}
+	return err
 }
 
 // readManifest reads the manifest of the guest again.
@@ -287,7 +296,7 @@ func (g *Guest) completeRecord() error {
 func (g *Guest) Check(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 	changes, cerr := manifest.Compare(g.Guest, m)
 	problems := manifest.ProblemsOf(cerr)
-	ferr := Fit(m, tags, g.store.Storage)
+	ferr := Fit(m, tags, g.store)
 	problems = append(problems, manifest.ProblemsOf(ferr)...)
 	if i := slices.IndexFunc(changes, func(c manifest.Change) bool { return c.When == manifest.Stopped }); i >= 0 &&
 		g.Supervisor != 0 {

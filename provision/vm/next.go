@@ -60,7 +60,10 @@ func (g *Guest) become(ctx context.Context, n next, b Boot, fill func(dir string
 	if err := errors.Join(clear(), os.Mkdir(dir, 0o700)); err != nil {
 		return err
 	}
-	err := fill(dir)
+	err := g.liftQuota(ctx)
+	if err == nil {
+		err = fill(dir)
+	}
 	if err == nil {
 		err = ctx.Err()
 	}

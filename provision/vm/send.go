@@ -173,7 +173,7 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, d, err := readGuest(r, s.Tags(), s.Storage)
+	m, d, err := readGuest(r, s.Tags(), s)
 	if err != nil {
 		return nil, fault.Op("receive", err)
 	}

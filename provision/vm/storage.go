@@ -15,13 +15,27 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Storage names the file system on which the guests of a store are; nil if there is none.
-type Storage func() string
+// Storage is where the guests of a store are; nil if they are temporary.
+type Storage interface {
+	// Storage names the file system.
+	Storage() string
+	// CheckQuota says why it cannot limit what containers write; nil if it can.
+	CheckQuota() error
+}
 
 const btrfs = "btrfs"
 
 // Storage is the file system of the state folder, as stat(1) names it; "" if it is not known.
 func (s *Store) Storage() string {
+	out, err := conn.Output(context.Background(), s.Host, "stat", "-f", "-c", "%T", s.existing())
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// existing is the state folder, or the one in which it will be.
+func (s *Store) existing() string {
 	dir := s.State
 	for dir != filepath.Dir(dir) {
 		if _, err := os.Stat(dir); err == nil {
@@ -29,11 +43,7 @@ func (s *Store) Storage() string {
 		}
 		dir = filepath.Dir(dir)
 	}
-	out, err := conn.Output(context.Background(), s.Host, "stat", "-f", "-c", "%T", dir)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(out))
+	return dir
 }
 
 // compressions are the counterparts in btrfs of SmartOS's values.
@@ -77,7 +87,7 @@ func checkCompression(d manifest.Disk, storage Storage) (reason, allowed string)
 	case storage == nil:
 		return "the disks of these guests are temporary", "remove it"
 	}
-	switch at := storage(); {
+	switch at := storage.Storage(); {
 	case at == btrfs && compressions[d.Compression] == "":
 		return "files on btrfs cannot have this compression", "use on, off, zstd, lzo, zlib or gzip"
 	case at == btrfs:

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"bakeoff/base/fault"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -16,6 +17,15 @@ import (
 
 // envBtrfs is the folder on btrfs in which this test runs again.
 const envBtrfs = "BAKEOFF_TEST_BTRFS"
+
+// fileSystem is a Storage that has no quotas.
+type fileSystem string
+
+func (f fileSystem) Storage() string { return string(f) }
+
+func (fileSystem) CheckQuota() error {
+	return fault.WithFix(fault.New(fault.Unsupported, "it has no quotas"), "find another one")
+}
 
 // Where the state folder is on btrfs, disks are compressed as their manifests say, also after an
 // update, which a guest that runs permits, and after a rollback. Elsewhere that is refused.
@@ -48,12 +58,12 @@ func TestCompression(t *testing.T) {
 	}
 	for name, want := range map[string]string{"ext2/ext3": "is on ext2/ext3", "zfs": "has one compression"} {
 		g := read(t, `{"brand": "bhyve", "disks": [{"size": 1, "compression": "zstd"}]}`)
-		if err := Fit(g, noTags, func() string { return name }); err == nil || !strings.Contains(err.Error(), want) {
+		if err := Fit(g, noTags, fileSystem(name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("on %s: %v", name, err)
 		}
 	}
 	off := read(t, `{"brand": "bhyve", "disks": [{"size": 1, "compression": "off"}]}`)
-	if err := Fit(off, noTags, func() string { return "xfs" }); err != nil {
+	if err := Fit(off, noTags, fileSystem("xfs")); err != nil {
 		t.Error(err)
 	}
 }
@@ -117,7 +127,7 @@ func compressDisks(t *testing.T, dir string) {
 		t.Errorf("after a rollback the second disk has %q", property(1))
 	}
 	bad := read(t, `{"brand": "bhyve", "disks": [{"size": 1, "compression": "lz4"}]}`)
-	if err := Fit(bad, noTags, s.Storage); err == nil || !strings.Contains(err.Error(), "use on, off, zstd") {
+	if err := Fit(bad, noTags, s); err == nil || !strings.Contains(err.Error(), "use on, off, zstd") {
 		t.Errorf("lz4: %v", err)
 	}
 }
@@ -161,5 +171,30 @@ func TestBlockSize(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A quota is refused where nothing could limit the guest, with what to do.
+func TestFitQuota(t *testing.T) {
+	for text, want := range map[string]string{
+		`"brand": "lx", "image": "a"`:                             "",
+		`"brand": "lx", "image": "a", "quota": 10`:                "",
+		`"brand": "lx", "image": "a", "quota": 0`:                 "",
+		`"brand": "lx", "image": "a", "quota": 11`:                "quota: 11: it has no quotas; find another one",
+		`"brand": "kvm", "disks": [{"size": 1}], "quota": 11`:     "the size of its disks; remove it",
+		`"brand": "bhyve", "disks": [{"size": 1}], "quota": "10"`: "the size of its disks; remove it",
+	} {
+		err := Fit(read(t, "{"+text+"}"), noTags, fileSystem("xfs"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	err := Fit(read(t, `{"brand": "lx", "image": "a", "quota": 11}`), noTags, nil)
+	if err == nil || !strings.Contains(err.Error(), "are temporary; remove it") {
+		t.Errorf("of a temporary guest: %v", err)
+	}
+	s := &Store{State: "/proc/none", Host: local.Conn{}}
+	if err := s.CheckQuota(); err == nil || !strings.Contains(err.Error(), "the state folder is on proc, where") {
+		t.Errorf("on proc: %v", err)
 	}
 }

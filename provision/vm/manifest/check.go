@@ -443,13 +443,18 @@ func (d Disk) GuestBlocks() (logical, physical int, ok bool) {
 		logical <= physical
 }
 
+// UsualQuota is the default of quota.
+func UsualQuota(b Brand) int {
+	if b == Bhyve {
+		return 1
+	}
+	return 10
+}
+
 // Complete sets the defaults of vmadm, and the usual driver.
 func Complete(g *Guest) {
 	defer func() {
-		g.Quota, g.TmpFS = 10, 0
-		if g.Brand == Bhyve {
-			g.Quota = 1
-		}
+		g.Quota, g.TmpFS = UsualQuota(g.Brand), 0
 		if !g.Brand.Machine() {
 			g.TmpFS = g.MaxPhysicalMemory
 		}

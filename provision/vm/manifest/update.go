@@ -31,7 +31,7 @@ var (
 	fixed = []string{"uuid", "brand", "zonename", "zpool", "image_uuid", "image", "driver", "kernel", "kernel_args",
 		"initrd", "command", "entrypoint", "environment", "user", "workdir"}
 	atOnce = []string{"alias", "autoboot", "tags", "customer_metadata", "internal_metadata", "owner_uuid", "billing_id",
-		"package_name", "package_version", "indestructible_zoneroot", "restart", "firewall_enabled"}
+		"package_name", "package_version", "indestructible_zoneroot", "restart", "firewall_enabled", "quota"}
 	limits = append([]string{"ram", "cpu_cap"}, ofRAM...)
 )
 
