@@ -150,8 +150,8 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if c.Instance, err = g.store.containers(g.Guest).Create(ctx, g.store.Host, spec); err != nil {
 		return nil, err
 	}
-	if err = v.connectContainer(ctx, c.Instance); err == nil {
-		err = g.beginQuota(ctx, limitable)
+	if err = v.connectContainer(ctx, c.Instance); err == nil && limitable {
+		err = g.beginQuota(ctx, c.Instance)
 	}
 	if err == nil {
 		err = c.begin(ctx)

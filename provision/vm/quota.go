@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
@@ -124,10 +125,11 @@ func (g *Guest) limit(ctx context.Context, quota int) error {
 	return fault.Op("quota", err)
 }
 
-// beginQuota limits a container that has started, if it can have a limit.
-func (g *Guest) beginQuota(ctx context.Context, has bool) error {
-	if !has {
-		return nil
+// beginQuota limits a container that has started. It first waits until a program can start in it: its
+// init process makes a socket in the folder.
+func (g *Guest) beginQuota(ctx context.Context, in driver.Instance) error {
+	if _, err := conn.Output(ctx, in, in.Info().Agent, "list"); err != nil {
+		return fault.Op("quota", err)
 	}
 	whole, err := g.store.exclusive(ctx) // an update may change the quota now
 	if err != nil {

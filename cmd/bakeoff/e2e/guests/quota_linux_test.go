@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
 )
 
 // envBtrfs is set in the process of TestQuota whose temporary files are on btrfs, to their folder.
@@ -53,7 +54,11 @@ func TestQuota(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "--- PASS: TestQuota") {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	t.Logf("%s", out)
 }
+
+// full is what programs print that write more than the quota.
+const full = "Disk quota exceeded"
 
 // onBtrfs is a home below the root of a btrfs.
 type onBtrfs struct {
@@ -63,9 +68,9 @@ type onBtrfs struct {
 
 func (h onBtrfs) check(t *testing.T) {
 	image := box(t, h.Home, "waits", []string{"/bin/busybox", "sleep", "1000000"})
-	manifest := file(t, "g.json", fmt.Sprintf(`{"brand": "lx", "alias": "g", "image": %q, "ram": 256, "quota": 1}`, image))
+	one := file(t, "g.json", fmt.Sprintf(`{"brand": "lx", "alias": "g", "image": %q, "ram": 256, "quota": 1}`, image))
 	refused(t, h.Home, 1, "quota: 1: the btrfs of the state folder has no quotas; remove it, or run `btrfs quota enable",
-		"create", "-f", manifest)
+		"create", "-f", one)
 	do(t, h.Home, "create", "-f", file(t, "g.json", fmt.Sprintf(`{"brand": "lx", "alias": "g", "image": %q, "ram": 256}`,
 		image)))
 	h.write(t, "old", 5, "")
@@ -83,7 +88,6 @@ func (h onBtrfs) check(t *testing.T) {
 	h.limits(t, "1.00GiB")
 	do(t, h.Home, "exec", "g", "--", "/bin/busybox", "cmp", "-n", "1000", "/old", "/dev/zero") // from before the quotas
 	h.reserve(t, "a", 1000)
-	const full = "Disk quota exceeded"
 	h.write(t, "b", 30, full)
 	do(t, h.Home, "create-snapshot", "g", "full")
 	do(t, h.Home, "reboot", "g")
@@ -110,9 +114,13 @@ func (h onBtrfs) check(t *testing.T) {
 	h.limits(t, "4.00GiB")
 	do(t, h.Home, "delete", "g")
 	h.limits(t)
-	do(t, h.Home, "create", "-f", manifest)
+	do(t, h.Home, "create", "-f", one)
 	h.limits(t, "1.00GiB")
 	do(t, h.Home, "delete", "g")
+
+	for _, driver := range manifest.LX.Drivers() {
+		t.Run(driver, func(t *testing.T) { h.checkFull(t, image, driver) })
+	}
 
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("the seed is %d", seed)
@@ -126,10 +134,27 @@ func (h onBtrfs) check(t *testing.T) {
 		do(t, h.Home, "start", g.UUID)
 		do(t, h.Home, "delete", g.UUID)
 	}
-	do(t, h.Home, "create", "-f", manifest) // it removes what a killed create left
+	do(t, h.Home, "create", "-f", one) // it removes what a killed create left
 	do(t, h.Home, "delete", "g")
 	h.limits(t)
 	leavesNothing(t, h.Home)
+}
+
+// checkFull asserts that a guest of a driver whose quota is used up still starts, executes programs,
+// stops, and removes files.
+func (h onBtrfs) checkFull(t *testing.T, image, driver string) {
+	needsDriver(t, driver)
+	do(t, h.Home, "create", "-f", file(t, "g.json", fmt.Sprintf(
+		`{"brand": "lx", "driver": %q, "alias": "g", "image": %q, "ram": 256, "quota": 1}`, driver, image)))
+	h.reserve(t, "a", 1000)
+	h.write(t, "b", 30, full)
+	do(t, h.Home, "stop", "g")
+	do(t, h.Home, "start", "g")
+	h.write(t, "b", 30, full)
+	do(t, h.Home, "exec", "g", "--", "/bin/busybox", "rm", "/a")
+	h.write(t, "b", 30, "")
+	do(t, h.Home, "delete", "g")
+	h.limits(t)
 }
 
 // btrfs executes a command of the program btrfs.
