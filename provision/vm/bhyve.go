@@ -105,9 +105,6 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 	if g.Consoles > 0 {
 		add("consoles", g.Consoles, "guests of bhyve have one console here", "remove it, or use driver qemu")
 	}
-	if g.Boot != "" {
-		add("boot", g.Boot, "the firmware of bhyve chooses the disk itself", "remove it, or use driver qemu")
-	}
 	for i, f := range g.Filesystems {
 		if f.Type == manifest.NFS {
 			add("filesystems."+strconv.Itoa(i)+".type", f.Type, "bakeoff starts no NFS server on FreeBSD", "use 9p")

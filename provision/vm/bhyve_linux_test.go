@@ -527,7 +527,6 @@ func TestFitBhyve(t *testing.T) {
 		nic(`"nic_tag": "back", "model": "rtl8139"`):             "nics.0.model: ",
 		`"disks": [{"path": "/dev/zvol/a,b", "nocreate": true}]`: "disks.0.path: ",
 		`"consoles": 1`:                                          "consoles: ",
-		`"boot": "order=cd"`:                                     "boot: ",
 		`"disks": [{"size": 4, "block_size": 65536}]`:            "disks.0.block_size: ",
 		`"filesystems": [{"type": "nfs", "source": "/srv", "target": "/srv"}]`:              "filesystems.0.type: ",
 		`"disks": [` + strings.Repeat(`{"size": 4}, `, bhyve.MaxDevices-3) + `{"size": 4}]`: "disks: ",

@@ -93,8 +93,6 @@ func (g *Guest) prepareExtra(ctx context.Context, x Extra) error {
 	switch order, once := ordersOf(x.Boot); {
 	case g.Brand != manifest.KVM:
 		why = "it is a guest of brand " + string(g.Brand) + ", and only kvm has these"
-	case g.Driver == manifest.DriverBhyve:
-		why = "it runs in bhyve, whose firmware chooses the disk itself"
 	case b.Kernel != "" && x.Boot != "":
 		why = "a machine with a kernel starts no boot loader"
 	case strings.Contains(order+once, "n") && len(g.NICs) == 0:
