@@ -161,7 +161,7 @@ func read(c *fake.Call) (*Machine, error) {
 	for _, s := range flags['s'] {
 		slot, device, _ := strings.Cut(s, ",")
 		if slices.Contains(slots, slot) || m.Config["pci.0."+strings.Replace(slot, ":", ".", 1)+".device"] != "" {
-			return nil, fmt.Errorf("pci slot %s already occupied!", slot)
+			return nil, fmt.Errorf("pci slot %s already occupied", slot)
 		}
 		slots = append(slots, slot)
 		if device != "hostbridge" && device != "lpc" {
