@@ -129,7 +129,7 @@ func TestApplyAndUpdate(t *testing.T) {
 		t.Errorf("update without a change: %s", got)
 	}
 	if got := said("update", "a", "ram=128", "alias=c"); !strings.Contains(got, `alias: "a" -> "c" (live)`) ||
-		!strings.Contains(got, "ram: 64 -> 128 (next boot)") {
+		!strings.Contains(got, "ram: 64 -> 128 (live)") {
 		t.Errorf("update: %s", got)
 	}
 	before := guest(t, h, "c")
