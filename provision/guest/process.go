@@ -95,6 +95,16 @@ func (p *Process) Failure() error {
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
+// Await waits until a guest that was asked to end has ended.
+func (p *Process) Await(ctx context.Context) error {
+	select {
+	case <-p.ended:
+		return nil
+	case <-ctx.Done():
+		return fault.New(fault.Subject, "the guest has not ended: %w", ctx.Err())
+	}
+}
+
 // End kills it and waits for its end.
 func (p *Process) End(ctx context.Context) error {
 	p.kill()

@@ -320,12 +320,7 @@ func (m *bhyveVM) stop(ctx context.Context) error {
 	if err := m.signal(ctx, int(syscall.SIGTERM)); err != nil {
 		return err
 	}
-	select {
-	case <-m.process.Ended():
-		return nil
-	case <-ctx.Done():
-		return fault.New(fault.Subject, "the guest has not ended: %w", ctx.Err())
-	}
+	return m.process.Await(ctx)
 }
 
 func (m *bhyveVM) signal(ctx context.Context, number int) error {

@@ -291,12 +291,7 @@ func (m *microVM) stop(ctx context.Context) error {
 	if err := m.PressCtrlAltDel(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-m.process.Ended():
-		return nil
-	case <-ctx.Done():
-		return fault.New(fault.Subject, "the guest has not ended: %w", ctx.Err())
-	}
+	return m.process.Await(ctx)
 }
 
 func (m *microVM) signal(ctx context.Context, number int) error {
