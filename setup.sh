@@ -61,6 +61,7 @@ packages() {
 	test|poppler-utils|reads printed pages (pdftotext)
 	test|zfs-fuse|volumes with ZFS where the kernel has no ZFS (backing file:zfs)
 	test|xfsprogs|volumes with XFS (backing file:xfs)
+	test|?virtiofsd|folders of the host in machines of services, where it is a separate package (Debian 13)
 	test|nfs-ganesha|volumes on NFS: their server (backing nfs)
 	test|nfs-ganesha-vfs|volumes on NFS: what their server exports (backing nfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
