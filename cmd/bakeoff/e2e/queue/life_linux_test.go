@@ -45,8 +45,9 @@ func blocks(t *testing.T, folder string) (n int) {
 func (p *person) runs(s *slurmtest.Slurm) queue.Job {
 	p.t.Helper()
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		folders, _ := filepath.Glob(filepath.Join(s.Dir, "node", "*", "state", "queue", "host", "*", "runs", "*"))
-		if len(folders) == 1 && blocks(p.t, folders[0]) >= 2 {
+		journals, _ := filepath.Glob(filepath.Join(s.Dir, "node", "*", "state", "queue", "host", "*", "runs", "*",
+			store.JournalFile))
+		if len(journals) == 1 && blocks(p.t, filepath.Dir(journals[0])) >= 2 {
 			return p.jobs()[0]
 		}
 		if time.Now().After(end) {
