@@ -48,15 +48,9 @@ func newWine(t *testing.T) wine {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	t.Cleanup(func() {
-		end := exec.Command("/usr/lib/wine/wineserver", "-k", "-w")
-		end.Env = w.env
-		_ = end.Run() // it may have ended
-	})
-	first := exec.Command(program, "cmd", "/c", "exit 0")
-	first.Env = w.env
-	if out, err := first.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	w.startServer(dir)
+	if _, errs, code := w.wine("cmd", "/c", "exit 0"); code != 0 {
+		t.Fatalf("the first command in an empty Windows: code %d: %s", code, errs)
 	}
 	// Go programs need this library, which Wine has since version 9 only.
 	library := filepath.Join(dir, "prefix/drive_c/windows/system32/bcryptprimitives.dll")
@@ -69,17 +63,75 @@ func newWine(t *testing.T) wine {
 	return w
 }
 
-// run executes the agent and returns what it printed, and its exit code.
-func (w wine) run(args ...string) (stdout []byte, stderr string, code int) {
+// startServer starts the process that all programs of this Windows share, and ends it after the
+// test. Without it, the first program would start one. In Debian's Wine 8, both of them write the
+// name of a folder into the file wineserver. Sometimes the name lacks its first letter, and
+// the server does not end.
+func (w wine) startServer(dir string) {
 	w.t.Helper()
-	cmd := exec.Command(w.program, append([]string{w.agent}, args...)...)
+	prefix := filepath.Join(dir, "prefix")
+	if err := os.Mkdir(prefix, 0o700); err != nil {
+		w.t.Fatal(err)
+	}
+	server := exec.Command("/usr/lib/wine/wineserver", "-f", "-p") // in the foreground, without an end
+	server.Env = w.env
+	if err := server.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		end := exec.Command("/usr/lib/wine/wineserver", "-k", "-w")
+		end.Env = w.env
+		if err := end.Run(); err != nil {
+			w.t.Errorf("wineserver -k -w: %v", err)
+			server.Process.Kill()
+		}
+		_ = server.Wait() // its exit code says that it was ended
+	})
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		name, _ := os.ReadFile(filepath.Join(prefix, "wineserver"))
+		if len(name) == len("wine-XXXXXX") {
+			return
+		}
+		if time.Now().After(end) {
+			w.t.Fatalf("wineserver has not written its folder's name, but %q", name)
+		}
+	}
+}
+
+// wine executes a program for Windows. Its output goes through files: processes of Wine that
+// outlive it would hold pipes open.
+func (w wine) wine(args ...string) (stdout []byte, stderr string, code int) {
+	w.t.Helper()
+	cmd := exec.Command(w.program, args...)
 	cmd.Env = w.env
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	var texts [2][]byte
+	var files [2]*os.File
+	for i := range files {
+		f, err := os.CreateTemp(w.t.TempDir(), "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		defer f.Close()
+		files[i] = f
+	}
+	cmd.Stdout, cmd.Stderr = files[0], files[1]
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		w.t.Fatal(err)
 	}
-	return out.Bytes(), errs.String(), cmd.ProcessState.ExitCode()
+	for i, f := range files {
+		text, err := os.ReadFile(f.Name())
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		texts[i] = text
+	}
+	return texts[0], string(texts[1]), cmd.ProcessState.ExitCode()
+}
+
+// run executes the agent and returns what it printed, and its exit code.
+func (w wine) run(args ...string) (stdout []byte, stderr string, code int) {
+	w.t.Helper()
+	return w.wine(append([]string{w.agent}, args...)...)
 }
 
 // read is run for a command that succeeds and prints JSON.
