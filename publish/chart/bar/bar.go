@@ -63,7 +63,7 @@ func (f Figure) Data() chart.Data {
 
 // Table holds the rows.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"contender", "median", "from", "to"}}
+	t := chart.Table{Head: []string{"contender", "median", "CI from", "CI to"}}
 	for _, r := range f.Rows {
 		row := []string{r.Label, f.valueText(r), unavailable, unavailable}
 		for i, v := range []*float64{r.Lo, r.Hi} {

@@ -133,7 +133,7 @@ func (f Figure) against() string {
 
 // Table holds every value with its comparison.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"contender", f.Name, "median", "from", "to", "against " + f.Baseline, "interval",
+	t := chart.Table{Head: []string{"contender", f.Name, "median", "CI from", "CI to", "against " + f.Baseline, "interval",
 		"verdict"}}
 	for _, l := range f.Lines {
 		for _, p := range l.Points {

@@ -113,7 +113,7 @@ func (f Figure) Data() chart.Data {
 
 // Table holds the rows.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"contender", "against " + f.Baseline, "from", "to", "verdict"}}
+	t := chart.Table{Head: []string{"contender", "against " + f.Baseline, "CI from", "CI to", "verdict"}}
 	if !f.Axis.Difference {
 		t.Head = append(t.Head, "ratio")
 	}

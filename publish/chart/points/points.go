@@ -86,7 +86,7 @@ func (f Figure) Data() chart.Data {
 
 // Table holds medians, intervals, extremes and counts.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"contender", "median", "from", "to", "lowest", "highest", "trials", "failed"}}
+	t := chart.Table{Head: []string{"contender", "median", "CI from", "CI to", "lowest", "highest", "trials", "failed"}}
 	for _, r := range f.Rows {
 		lowest, highest := "–", "–"
 		if vs := finiteValues(r.Values); len(vs) > 0 {

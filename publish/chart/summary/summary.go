@@ -141,7 +141,7 @@ func (f Figure) Data() chart.Data {
 
 // Table holds the cells, and below them the mean of those that have all.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{"cell", "contender", "times as good as " + f.Baseline, "from", "to", "verdict"}}
+	t := chart.Table{Head: []string{"cell", "contender", "times as good as " + f.Baseline, "CI from", "CI to", "verdict"}}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
 			from, to := times.Bounds(knownOrNil(p.Lo), knownOrNil(p.Hi))
