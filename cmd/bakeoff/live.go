@@ -169,7 +169,10 @@ func frameLines(s liveState, now time.Time, columns, rows int, st cli.Style) []s
 		elapsed += now.Sub(s.at)
 	}
 	bar := max(min(columns-56, 24), 6)
-	done := fmt.Sprintf("blocks %s %d of at most %d", progressBar(e.Done, e.Planned, bar), e.Done, e.Planned)
+	done := fmt.Sprintf("blocks %s %d", progressBar(e.Done, e.Planned, bar), e.Done)
+	if e.Planned > 0 { // 0: the run is not planned yet
+		done += fmt.Sprintf(" of at most %d", e.Planned)
+	}
 	if e.Void > 0 {
 		done += fmt.Sprintf(", %d void", e.Void)
 	}
