@@ -89,7 +89,7 @@ func (w wine) startServer(dir string) {
 	})
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		name, _ := os.ReadFile(filepath.Join(prefix, "wineserver"))
-		if len(name) == len("wine-XXXXXX") {
+		if len(name) == len("wine-")+6 { // six random letters
 			return
 		}
 		if time.Now().After(end) {
