@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sample"
 )
 
 // Check verifies what the comments of Recording promise. It returns an error of kind
@@ -41,10 +42,8 @@ func (c *checker) schema() {
 	}
 }
 
-func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
 // certain reports whether an uncertainty is unknown or a number that it can be.
-func certain(u *float64) bool { return u == nil || isFinite(*u) && *u >= 0 }
+func certain(u *float64) bool { return u == nil || sample.IsFinite(*u) && *u >= 0 }
 
 func (c *checker) clocks() {
 	if len(c.r.Clocks) == 0 {
@@ -54,9 +53,9 @@ func (c *checker) clocks() {
 		switch {
 		case k.Name == "" || k.Source == "":
 			c.addError("clock %d has no name or no source", i)
-		case !isFinite(k.Hz) || k.Hz < 0:
+		case !sample.IsFinite(k.Hz) || k.Hz < 0:
 			c.addError("clock %d has %v ticks per second", i, k.Hz)
-		case !isFinite(k.OffsetNS) || !certain(k.UncertaintyNS):
+		case !sample.IsFinite(k.OffsetNS) || !certain(k.UncertaintyNS):
 			c.addError("clock %d has an impossible offset or uncertainty", i)
 		case i == 0 && (k.OffsetNS != 0 || k.UncertaintyNS == nil || *k.UncertaintyNS != 0):
 			c.addError("clock 0 is the reference clock, so its offset and its uncertainty must be 0")

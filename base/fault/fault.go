@@ -109,6 +109,9 @@ func Of(err error) Kind {
 // Is reports whether err is not nil and has class k.
 func Is(err error, k Kind) bool { return err != nil && Of(err) == k }
 
+// Reason returns the text of err without its advice, which Fix returns.
+func Reason(err error) string { return strings.TrimSuffix(err.Error(), "; "+Fix(err)) }
+
 // Fix returns the first advice in err's chain, or "".
 func Fix(err error) string {
 	for e, ok := errors.AsType[*Error](err); ok; e, ok = errors.AsType[*Error](e.Err) {

@@ -43,3 +43,13 @@ func TestClassAndCauseAreKept(t *testing.T) {
 		t.Error("the outermost class counts")
 	}
 }
+
+func TestReasonLeavesOutTheAdvice(t *testing.T) {
+	plain := New(Invalid, "it is wrong")
+	for want, err := range map[string]error{"it is wrong": WithFix(plain, "write another"),
+		"op: it is wrong": Op("op", WithFix(plain, "write another")), "x": errors.New("x")} {
+		if got := Reason(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -72,7 +72,7 @@ const (
 // without one is an error of kind fault.NotFound, a damaged table of kind fault.Invalid.
 func Read(disk io.ReaderAt, size int64) ([]Partition, error) {
 	for _, sector := range sectors {
-		h := readAt(disk, sector, headerSize)
+		h := ReadAt(disk, sector, headerSize)
 		if h != nil && string(h[:8]) == "EFI PART" {
 			return readTable(disk, h, sector, size)
 		}
@@ -92,7 +92,7 @@ func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, err
 	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
 		return nil, Damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
 	}
-	entries := readAt(disk, int64(first)*sector, int(count*each))
+	entries := ReadAt(disk, int64(first)*sector, int(count*each))
 	if entries == nil || crc32.ChecksumIEEE(entries) != le.Uint32(h[88:]) {
 		return nil, Damaged("the entries of the GPT do not have their checksum")
 	}
@@ -181,8 +181,8 @@ func decodeName(b []byte) string {
 	return string(utf16.Decode(units))
 }
 
-// readAt reads n bytes; nil if the disk does not have them.
-func readAt(disk io.ReaderAt, offset int64, n int) []byte {
+// ReadAt reads n bytes; nil if the disk does not have them.
+func ReadAt(disk io.ReaderAt, offset int64, n int) []byte {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, offset, int64(n)), b); err != nil {
 		return nil

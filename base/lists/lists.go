@@ -2,7 +2,10 @@
 // library has no function for it.
 package lists
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Map returns what f makes of each item; nil of an empty list.
 func Map[E, T any](items []E, f func(E) T) (out []T) {
@@ -68,4 +71,22 @@ func Set[E any, K comparable](items []E, key func(E) K) map[K]bool {
 		out[key(x)] = true
 	}
 	return out
+}
+
+// AddNew returns items with those of more that it does not have yet, each once.
+func AddNew[E comparable](items []E, more ...E) []E {
+	for _, x := range more {
+		if !slices.Contains(items, x) {
+			items = append(items, x)
+		}
+	}
+	return items
+}
+
+// Inner returns the map at a key of a map of maps, which it creates if there is none.
+func Inner[M ~map[A]map[B]V, A, B comparable, V any](outer M, key A) map[B]V {
+	if outer[key] == nil {
+		outer[key] = map[B]V{}
+	}
+	return outer[key]
 }

@@ -52,3 +52,43 @@ func TestFilterCopies(t *testing.T) {
 		t.Error("Filter returned the list itself")
 	}
 }
+
+func TestAddNew(t *testing.T) {
+	if got := AddNew([]int{1}, 2, 1, 2, 3); !slices.Equal(got, []int{1, 2, 3}) {
+		t.Errorf("%v", got)
+	}
+	if got := AddNew[int](nil); got != nil {
+		t.Errorf("nothing added to nothing: %v", got)
+	}
+}
+
+func TestInner(t *testing.T) {
+	all := map[string]map[string]bool{}
+	Inner(all, "a")["x"] = true
+	Inner(all, "a")["y"] = true
+	if len(all) != 1 || !maps.Equal(all["a"], map[string]bool{"x": true, "y": true}) {
+		t.Errorf("%v", all)
+	}
+}
+
+// The keys of groups stay in the order in which they came.
+func TestGroups(t *testing.T) {
+	var g Groups[string, int]
+	if g.Keys() != nil || g.Of("a") != nil {
+		t.Error("the zero value is not empty")
+	}
+	for i, key := range []string{"b", "a", "b", "c"} {
+		g.Add(key, i)
+	}
+	var got []string
+	for key, items := range g.All() {
+		if key == "c" {
+			break
+		}
+		got = append(got, fmt.Sprint(key, items))
+	}
+	if !slices.Equal(got, []string{"b[0 2]", "a[1]"}) || !slices.Equal(g.Keys(), []string{"b", "a", "c"}) ||
+		!slices.Equal(g.Of("b"), []int{0, 2}) {
+		t.Errorf("%v, keys %v", got, g.Keys())
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"bakeoff/base/sleep"
 )
 
 // ErrHeld means that another process holds the lock.
@@ -52,10 +54,8 @@ func Wait(ctx context.Context, path string) (*Lock, error) {
 		if !errors.Is(err, ErrHeld) {
 			return l, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := sleep.For(ctx, 50*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
