@@ -20,7 +20,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -29,6 +28,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/bench/start"
 )
 
 // The exit codes of the recipe, as docs/guides/ci.md has them.
@@ -51,21 +51,15 @@ func main() {
 	busy := flag.Int("busy", 0, "threads that are kept busy")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	for range *busy {
-		go func() {
-			for ctx.Err() == nil {
-			}
-		}()
-	}
-	if err := runGate(ctx, *rounds, *budget, *program, rand.New(rand.NewPCG(*seed, 0))); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/gate:", err)
-		if fix := fault.Fix(err); fix != "" {
-			fmt.Fprintln(os.Stderr, "  ", fix)
+	start.Main("bench/gate", func(ctx context.Context) error {
+		for range *busy {
+			go func() {
+				for ctx.Err() == nil {
+				}
+			}()
 		}
-		os.Exit(1)
-	}
+		return runGate(ctx, *rounds, *budget, *program, rand.New(rand.NewPCG(*seed, 0)))
+	})
 }
 
 // tally counts how the runs of one change ended.

@@ -41,7 +41,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"runtime/pprof"
 	"slices"
 	"strings"
@@ -50,6 +49,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/bench/mirror"
+	"bakeoff/bench/start"
 	"bakeoff/judge/stats"
 	"bakeoff/lab/hosts"
 	"bakeoff/provision/image"
@@ -71,15 +71,9 @@ func main() {
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	profile := flag.String("cpuprofile", "", "write a profile of bakeoff's part to this file")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := runParts(ctx, *blocks, *root, *only, *profile, rand.New(rand.NewPCG(*seed, 0))); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/image:", err)
-		if fix := fault.Fix(err); fix != "" {
-			fmt.Fprintln(os.Stderr, "  ", fix)
-		}
-		os.Exit(1)
-	}
+	start.Main("bench/image", func(ctx context.Context) error {
+		return runParts(ctx, *blocks, *root, *only, *profile, rand.New(rand.NewPCG(*seed, 0)))
+	})
 }
 
 func runParts(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {

@@ -35,7 +35,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,6 +42,7 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/bench/start"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
@@ -57,12 +57,9 @@ func main() {
 	only := flag.String("only", "", "technologies to measure, separated by commas (default all)")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := runBenchmark(ctx, *blocks, *only, rand.New(rand.NewPCG(*seed, 0))); err != nil {
-		fmt.Fprintln(os.Stderr, "lifecycle:", err)
-		os.Exit(1)
-	}
+	start.Main("lifecycle", func(ctx context.Context) error {
+		return runBenchmark(ctx, *blocks, *only, rand.New(rand.NewPCG(*seed, 0)))
+	})
 }
 
 // technology is one technology to compare.

@@ -24,10 +24,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/bench/start"
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/files"
 	"bakeoff/measure/workload/memory"
@@ -56,15 +56,9 @@ func main() {
 	length := flag.Duration("time", time.Second, "length of one run, whole seconds")
 	dir := flag.String("dir", "", "folder for the files (default: the folder for temporary files)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := runPairs(ctx, *pairs, *length, *dir); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/native:", err)
-		if fix := fault.Fix(err); fix != "" {
-			fmt.Fprintln(os.Stderr, "  ", fix)
-		}
-		os.Exit(1)
-	}
+	start.Main("bench/native", func(ctx context.Context) error {
+		return runPairs(ctx, *pairs, *length, *dir)
+	})
 }
 
 func runPairs(ctx context.Context, pairs int, length time.Duration, dir string) error {

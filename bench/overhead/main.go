@@ -20,7 +20,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -30,6 +29,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/bench/mirror"
+	"bakeoff/bench/start"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
@@ -46,12 +46,9 @@ func main() {
 	budget := flag.Duration("budget", 2*time.Minute, "budget of the run")
 	pairs := flag.Int("blocks", 24, "number of mirrored blocks of a workload by hand and through bakeoff")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := measure(ctx, *lab, *budget, *pairs); err != nil {
-		fmt.Fprintln(os.Stderr, "overhead:", err)
-		os.Exit(1)
-	}
+	start.Main("overhead", func(ctx context.Context) error {
+		return measure(ctx, *lab, *budget, *pairs)
+	})
 }
 
 func measure(ctx context.Context, lab string, budget time.Duration, pairs int) error {

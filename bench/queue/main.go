@@ -16,7 +16,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,6 +24,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/bench/start"
 	"bakeoff/lab/queue"
 	"bakeoff/lab/store"
 )
@@ -49,12 +49,9 @@ func main() {
 	hosts := flag.String("hosts", "10,100,1000", "numbers of hosts")
 	each := flag.Int("each", 10, "jobs for each host")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := measure(ctx, strings.Split(*hosts, ","), *each); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/queue:", err)
-		os.Exit(1)
-	}
+	start.Main("bench/queue", func(ctx context.Context) error {
+		return measure(ctx, strings.Split(*hosts, ","), *each)
+	})
 }
 
 // sbatch accepts a job: its number is the length of the list of jobs, which it appends to.

@@ -29,7 +29,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -37,6 +36,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/bench/mirror"
+	"bakeoff/bench/start"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -49,15 +49,9 @@ func main() {
 	program := flag.String("bakeoff", "./bakeoff", "the program, with bakeoff-agent beside it")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := runBenchmark(ctx, *rounds, *program, rand.New(rand.NewPCG(*seed, 0))); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/try:", err)
-		if fix := fault.Fix(err); fix != "" {
-			fmt.Fprintln(os.Stderr, "  ", fix)
-		}
-		os.Exit(1)
-	}
+	start.Main("bench/try", func(ctx context.Context) error {
+		return runBenchmark(ctx, *rounds, *program, rand.New(rand.NewPCG(*seed, 0)))
+	})
 }
 
 func runBenchmark(ctx context.Context, rounds int, program string, rnd *rand.Rand) error {

@@ -33,7 +33,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -41,7 +40,9 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/bench/mirror"
+	"bakeoff/bench/start"
 	"bakeoff/provision/service/build"
 )
 
@@ -65,15 +66,9 @@ func main() {
 	many := flag.Int("many", 0, "create this many containers at once instead")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := measure(ctx, *folder, *only, *blocks, *many, rand.New(rand.NewPCG(*seed, 0))); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/vm:", err)
-		if fix := fault.Fix(err); fix != "" {
-			fmt.Fprintln(os.Stderr, "  ", fix)
-		}
-		os.Exit(1)
-	}
+	start.Main("bench/vm", func(ctx context.Context) error {
+		return measure(ctx, *folder, *only, *blocks, *many, rand.New(rand.NewPCG(*seed, 0)))
+	})
 }
 
 // bench holds what all ways share.
@@ -277,10 +272,8 @@ func awaitAnswer(ctx context.Context, dial func(context.Context, string, string)
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pollTime) != nil {
 			return fmt.Errorf("no answer at port %d: %w", port, err)
-		case <-time.After(pollTime):
 		}
 	}
 }
