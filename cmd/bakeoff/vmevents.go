@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) vmEvents() *cobra.Command {
-	var follow, asJSON bool
+	var follow, ready, asJSON bool
 	c := &cobra.Command{
 		Use:   "events [GUEST]",
 		Short: "Print events of one guest or of all guests: created, modified, deleted",
@@ -22,7 +22,8 @@ func (a *app) vmEvents() *cobra.Command {
 create-snapshot, rollback-snapshot, delete-snapshot, reprovision and delete. The line of a
 modify event has the path and the old and new values; a change of state is also such an
 event. For a deleted guest, events prints only the deletion. With -f, events prints new
-events until it is interrupted.`,
+events until it is interrupted. -r does the same, and first prints an event of type ready:
+from then on, no event is missed.`,
 		Example: "  bakeoff vm events web\n  bakeoff vm events -f -j | jq -r 'select(.type == \"delete\").uuid'",
 		Args:    cli.Between(0, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -39,10 +40,16 @@ events until it is interrupted.`,
 				uuid = g.UUID
 			}
 			show := func(e vm.Event) error { return a.printEvent(e, asJSON) }
-			if follow {
+			if follow || ready {
 				ctx, stop := a.Interruptible(c.Context())
 				defer stop()
-				return s.Follow(ctx, uuid, time.Now(), show)
+				since := time.Now()
+				if ready {
+					if err := show(vm.Event{At: since.UTC(), Type: vm.EventReady, UUID: uuid}); err != nil {
+						return err
+					}
+				}
+				return s.Follow(ctx, uuid, since, show)
 			}
 			all, err := s.Events(uuid)
 			if err != nil {
@@ -57,6 +64,7 @@ events until it is interrupted.`,
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print events as they happen, from now on")
+	c.Flags().BoolVarP(&ready, "ready", "r", false, "print an event of type ready, and then follow")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print a JSON object for each event")
 	return c
 }
@@ -70,10 +78,14 @@ func (a *app) printEvent(e vm.Event, asJSON bool) error {
 		}
 		return err
 	}
-	head := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.UUID, string(e.Type)}
-	if e.Alias != "" {
-		head = append(head[:2:2], "("+e.Alias+")", string(e.Type))
+	head := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00")}
+	if e.UUID != "" {
+		head = append(head, e.UUID)
 	}
+	if e.Alias != "" {
+		head = append(head, "("+e.Alias+")")
+	}
+	head = append(head, string(e.Type))
 	lines := []string{e.Name}
 	if len(e.Changes) > 0 {
 		lines = nil

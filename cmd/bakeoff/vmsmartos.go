@@ -206,7 +206,7 @@ func (z *vmadm) lookup() error {
 }
 
 func (z *vmadm) events() error {
-	argv := append([]string{"events"}, z.given("follow", "json")...)
+	argv := append([]string{"events"}, z.given("follow", "json", "ready")...)
 	if len(z.args) > 0 {
 		g, err := z.find(z.args[0])
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 type Event struct {
 	At    time.Time `json:"date"`
 	Type  EventType `json:"type"`
-	UUID  string    `json:"uuid"`
+	UUID  string    `json:"uuid,omitzero"`
 	Alias string    `json:"alias,omitempty"`
 	// Changes are the properties that have changed, and the state.
 	Changes []manifest.Change `json:"changes,omitempty"`
@@ -39,6 +39,7 @@ const (
 	EventDrop        EventType = "delete-snapshot"
 	EventReprovision EventType = "reprovision"
 	EventDelete      EventType = "delete"
+	EventReady       EventType = "ready" // of a follower: it begins
 )
 
 // chapter is a line of the history of a guest: what was done, and its manifest since.
