@@ -25,6 +25,8 @@ type column[T any] struct {
 type chosen struct {
 	columns, by           string
 	noHead, parsable, raw bool
+	// bare leaves colons in fields of parsable lists as they are, as vmadm does.
+	bare bool
 }
 
 // addFlags adds the flags of lists to c.
@@ -119,7 +121,9 @@ func printRows[T any](a *app, l *chosen, rows []T, columns []column[T]) error {
 		}
 		if l.parsable {
 			for i, f := range fields {
-				fields[i] = strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(f)
+				if !l.bare {
+					fields[i] = strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(f)
+				}
 			}
 			fmt.Fprintln(a.Out, strings.Join(fields, ":"))
 			continue

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -21,6 +24,7 @@ import (
 	"golang.org/x/term"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm"
@@ -126,6 +130,9 @@ func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
 		if err != nil {
 			return nil, err
 		}
+		if strings.HasPrefix(key, "nics.") && strings.HasSuffix(key, ".mac") && !strings.HasPrefix(value, "~") {
+			value = manifest.LongMAC(value)
+		}
 		match := func(text string) bool { return text == value }
 		if expression, is := strings.CutPrefix(value, "~"); is {
 			re, err := regexp.Compile("(?i)" + expression)
@@ -193,6 +200,9 @@ manifest, or a part of a property: tags.NAME, nics.0.ip, nics.*.nic_tag (any NIC
 		},
 	}
 	l.addFlags(c, "uuid,type,ram,state,alias", columnNames(guestColumns))
+	c.Flags().Lookup("parsable").Usage = "print fields separated by colons, without a header; as in vmadm, a colon in a " +
+		"field is not escaped"
+	l.bare = true
 	c.Flags().Lookup("sort").DefValue = "ram,uuid"
 	l.by = "ram,uuid"
 	return c
@@ -254,26 +264,68 @@ func (a *app) vmLookup() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print a JSON array of the guests")
-	c.Flags().StringVarP(&fields, "columns", "o", "", "with -j: print these columns only")
+	c.Flags().StringVarP(&fields, "columns", "o", "", "with -j: print only these columns, or properties")
 	c.Flags().BoolVarP(&one, "one", "1", false, "fail unless exactly one guest matches")
 	return c
 }
 
-// printFields prints columns of guests as a JSON array of objects.
+// printFields prints fields of guests as a JSON array of objects. A guest that lacks a field has none
+// in its object.
 func (a *app) printFields(all []*vm.Guest, fields string) error {
 	columns, err := (&chosen{columns: fields}).guestColumns()
 	if err != nil {
 		return err
 	}
-	out := []map[string]string{}
+	out := []map[string]any{}
 	for _, g := range all {
-		one := map[string]string{}
+		text, err := json.Marshal(g)
+		if err != nil {
+			return err
+		}
+		var whole map[string]any
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&whole); err != nil {
+			return err
+		}
+		one := map[string]any{}
 		for _, c := range columns {
-			one[c.name] = c.of(g)
+			v := valueAt(whole, c.name)
+			_, oerr := columnOf(guestColumns, c.name)
+			if own := oerr == nil; own && fmt.Sprint(v) != c.of(g) { // it says more than the property of this name
+				v = c.of(g)
+			}
+			if v != nil {
+				one[c.name] = v
+			}
 		}
 		out = append(out, one)
 	}
 	return a.PrintJSON(out)
+}
+
+// valueAt is the value at a path such as nics.0.ip in a document; nil if there is none.
+func valueAt(v any, path string) any {
+	name, rest, deeper := strings.Cut(path, ".")
+	switch in := v.(type) {
+	case map[string]any:
+		if v = in[path]; v != nil { // a key of metadata may have a dot
+			return v
+		}
+		v = in[name]
+	case []any:
+		i, err := strconv.Atoi(name)
+		if err != nil || i < 0 || i >= len(in) {
+			return nil
+		}
+		v = in[i]
+	default:
+		return nil
+	}
+	if !deeper {
+		return v
+	}
+	return valueAt(v, rest)
 }
 
 // guestVerb is a command for one guest.
@@ -292,10 +344,10 @@ func (a *app) guestVerb(use, short, long, example string,
 }
 
 func (a *app) vmGet() *cobra.Command {
-	return a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest and the state of a guest.",
+	return alwaysJSON(a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest and the state of a guest.",
 		"  bakeoff vm get web | jq .state", func(_ context.Context, g *vm.Guest) error {
 			return a.PrintJSON(g)
-		})
+		}))
 }
 
 func (a *app) vmStart() *cobra.Command {
@@ -564,21 +616,32 @@ control, and editors know the size of the window.`,
 	return c
 }
 
-// infoKinds are the kinds of information about a machine, and the commands of QEMU's monitor. The
+// infoKinds are the kinds of information about a machine of QEMU, and the commands of its monitor. The
 // others are bakeoff's own.
 var infoKinds = map[string]string{"status": "query-status", "block": "query-block", "blockstats": "query-blockstats",
 	"chardev": "query-chardev", "cpus": "query-cpus-fast", "kvm": "query-kvm", "version": "query-version",
 	"uuid": "query-uuid", "pci": "query-pci", "spice": "query-spice", "vnc": "query-vnc", "consoles": "",
 	"filesystems": ""}
 
+// infoKindsOf are the kinds that a machine has. Firecracker has none.
+func infoKindsOf(g *vm.Guest) []string {
+	switch g.Driver {
+	case manifest.DriverBhyve:
+		return []string{"filesystems", "vnc"}
+	case manifest.Firecracker:
+		return nil
+	}
+	return slices.Sorted(maps.Keys(infoKinds))
+}
+
 func (a *app) vmInfo() *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "info GUEST [KIND...]",
-		Short: "Print what QEMU says about a machine, as JSON",
+		Short: "Print what the hypervisor says about a machine, as JSON",
 		Long: `KIND is block, blockstats, chardev, cpus, kvm, pci, spice, status, uuid, version or vnc: what
 QEMU says. consoles are the sockets of the property consoles, and filesystems are the folders of
 the host that the guest can mount, with the commands. Without KIND, or with all, info prints all
-of them.`,
+of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker has none.`,
 		Example: "  sudo bakeoff vm info web status\n  sudo bakeoff vm info web consoles filesystems",
 		Args:    cli.Between(1, 2+len(infoKinds), "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -586,21 +649,29 @@ of them.`,
 			if err != nil {
 				return err
 			}
-			kinds := args[1:]
-			if len(kinds) == 0 || slices.Contains(kinds, "all") {
-				kinds = slices.Sorted(maps.Keys(infoKinds))
-			}
-			for _, k := range kinds {
-				if _, ok := infoKinds[k]; !ok {
+			for _, k := range args[1:] {
+				if _, ok := infoKinds[k]; !ok && k != "all" {
 					return cli.Usage(c, fmt.Errorf("unknown kind %q", k))
 				}
 			}
-			if !g.Brand.Machine() || g.State != vm.Running {
+			if !g.Brand.Machine() || g.State != vm.Running && g.State != vm.Stopping {
 				return fault.New(fault.Unsupported, "info needs a machine that runs; %s is a %s guest that is %s", g.UUID, g.Brand,
 					g.State)
 			}
+			has, kinds := infoKindsOf(g), args[1:]
+			if len(has) == 0 {
+				return fault.WithFix(fault.New(fault.Unsupported, "driver %s says nothing about its machines", g.Driver),
+					"use `bakeoff vm get`")
+			}
+			if len(kinds) == 0 || slices.Contains(kinds, "all") {
+				kinds = has
+			}
 			out := map[string]any{}
 			for _, k := range kinds {
+				if !slices.Contains(has, k) {
+					return fault.WithFix(fault.New(fault.Unsupported, "driver %s says nothing about %s", g.Driver, k),
+						"use "+yamltree.OneOf(has))
+				}
 				if out[k], err = infoOf(c.Context(), g, k); err != nil {
 					return err
 				}
@@ -608,6 +679,13 @@ of them.`,
 			return a.PrintJSON(out)
 		},
 	}
+	return alwaysJSON(c)
+}
+
+// alwaysJSON gives a command that prints JSON in any case the flag --json that the others have.
+func alwaysJSON(c *cobra.Command) *cobra.Command {
+	c.Flags().Bool("json", false, "print one JSON object, as without this flag")
+	return c
 }
 
 // infoOf is the information of a kind about a machine that runs.
@@ -618,6 +696,13 @@ func infoOf(ctx context.Context, g *vm.Guest, kind string) (v any, err error) {
 	case "filesystems":
 		all, err := g.Mounts()
 		return append([]vm.Mount{}, all...), err
+	}
+	if g.Driver == manifest.DriverBhyve { // vnc, in the words of QEMU
+		at, err := netip.ParseAddrPort(g.VNC)
+		if err != nil {
+			return map[string]bool{"enabled": false}, nil
+		}
+		return map[string]any{"enabled": true, "host": at.Addr().String(), "service": strconv.Itoa(int(at.Port()))}, nil
 	}
 	err = g.Monitor(ctx, infoKinds[kind], nil, &v)
 	var refused *qemu.MonitorError

@@ -45,7 +45,8 @@ based on an image, send first makes the disk independent of the image.`,
 }
 
 func (a *app) vmReceive() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Create a guest from the output of send, and start it if it has autoboot",
 		Long: `receive reads a guest from standard input. It verifies the SHA-256 of each part, and refuses
@@ -66,7 +67,7 @@ of this machine.`,
 			defer stop()
 			g, err := s.Receive(ctx, a.In)
 			if err != nil {
-				return a.problemsFirst(err, false)
+				return a.problemsFirst(err, asJSON)
 			}
 			if g.Autoboot {
 				if err := g.Start(ctx, a.launch); err != nil {
@@ -75,7 +76,12 @@ of this machine.`,
 				}
 			}
 			fmt.Fprintf(a.Err, "Successfully received VM %s\n", g.UUID)
+			if asJSON {
+				return a.PrintJSON(map[string]any{"schema": vmGuestSchema, "guest": g})
+			}
 			return nil
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the guest as one JSON object")
+	return c
 }

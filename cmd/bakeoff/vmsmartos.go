@@ -255,7 +255,13 @@ func (z *vmadm) send() error {
 	return z.plain()
 }
 
-func (z *vmadm) receive() error { return z.direct("receive") }
+func (z *vmadm) receive() error {
+	if asJSON, _ := z.c.Flags().GetBool("json"); asJSON {
+		return fault.WithFix(fault.New(fault.Unsupported, "--json: vmadm does not name the guest that it receives"),
+			"leave it out, and use `bakeoff vm list --json`")
+	}
+	return z.direct("receive")
+}
 
 // manifests reads the payload of a command: a mapping, or a list of mappings.
 func (z *vmadm) manifests() (out []map[string]any, err error) {

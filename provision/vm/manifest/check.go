@@ -207,7 +207,7 @@ func (x *reader) checkRoutes(g *Guest) {
 		m := nicOfRoute.FindStringSubmatch(by)
 		known := false
 		for i, n := range g.NICs {
-			known = known || m != nil && (m[1] == "nics" && m[2] == strconv.Itoa(i) || m[1] == "macs" && n.MAC == longMAC(m[2]))
+			known = known || m != nil && (m[1] == "nics" && m[2] == strconv.Itoa(i) || m[1] == "macs" && n.MAC == LongMAC(m[2]))
 		}
 		if !known {
 			x.add(path, "it is neither an IPv4 address nor a NIC of the guest", "write, for example, 10.0.0.1, nics[0] or "+
@@ -239,7 +239,7 @@ func (x *reader) checkNICs(g *Guest) {
 		if n.MAC != "" && !macForm.MatchString(n.MAC) {
 			x.add(path+"mac", "it is not a MAC address", "write six pairs of hexadecimal digits with colons")
 		} else if n.MAC != "" {
-			n.MAC = longMAC(n.MAC)
+			n.MAC = LongMAC(n.MAC)
 			if first, twice := macs[n.MAC]; twice {
 				x.add(path+"mac", fmt.Sprintf("nics.%d has the same MAC address", first), "change one of them")
 			}
@@ -280,7 +280,8 @@ func (x *reader) checkVRRP(g *Guest, i int) {
 	}
 }
 
-func longMAC(s string) string {
+// LongMAC is a MAC address as guests have it: with six pairs of lower-case digits.
+func LongMAC(s string) string {
 	parts := strings.Split(strings.ToLower(s), ":")
 	for i, p := range parts {
 		if len(p) == 1 {

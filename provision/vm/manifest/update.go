@@ -224,7 +224,7 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 	have, _ := u.doc[list].([]any)
 	find := func(text string) int {
 		if key == "mac" && macForm.MatchString(text) {
-			text = longMAC(text)
+			text = LongMAC(text)
 		}
 		return slices.IndexFunc(have, func(item any) bool { return item.(map[string]any)[key] == text })
 	}
