@@ -32,7 +32,7 @@ const (
 )
 
 var (
-	errValidate         = errors.New("write validate create, or validate update GUEST")
+	errValidate         = errors.New("write validate create, or validate update GUEST|BRAND")
 	errFileOrProperties = errors.New("write either -f or PROPERTY=VALUE")
 )
 
@@ -201,10 +201,11 @@ func (a *app) vmValidate() *cobra.Command {
 	var file string
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "validate create|update [GUEST] [-f FILE]",
+		Use:   "validate create|update [GUEST|BRAND] [-f FILE]",
 		Short: "Check a manifest, or an update of a guest, and change nothing",
 		Long: `validate makes the same checks as create and update. It prints every mistake with its path,
-its value, the reason and what is allowed. The exit code is 1 if there is a mistake.`,
+its value, the reason and what is allowed. The exit code is 1 if there is a mistake. With the
+name of a brand instead of GUEST, validate checks what does not depend on the guest.`,
 		Example: "  bakeoff vm validate create -f web.json\n  bakeoff vm validate update web -f change.json",
 		Args:    cli.Between(1, 2, "create or update"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -218,16 +219,7 @@ its value, the reason and what is allowed. The exit code is 1 if there is a mist
 			if args[0] == "create" {
 				_, err = a.checked(name, text)
 			} else {
-				var g *vm.Guest
-				if g, err = a.guest(args[1]); err == nil {
-					var next manifest.Guest
-					if next, _, err = manifest.Update(g.Guest, name, text); err == nil {
-						var s *vm.Store
-						if s, err = a.guests(); err == nil {
-							_, err = g.Check(next, s.Tags())
-						}
-					}
-				}
+				err = a.checkUpdate(args[1], name, text)
 			}
 			if err != nil {
 				return a.problemsFirst(err, asJSON)
@@ -241,6 +233,30 @@ its value, the reason and what is allowed. The exit code is 1 if there is a mist
 	}
 	addManifestFlags(c, &file, &asJSON)
 	return c
+}
+
+// checkUpdate checks an update of a guest, or with the name of a brand of any guest of it.
+func (a *app) checkUpdate(guest, file string, text []byte) error {
+	s, err := a.guests()
+	if err != nil {
+		return err
+	}
+	g, err := s.Find(guest)
+	if brand := manifest.Brand(guest); fault.Is(err, fault.NotFound) && slices.Contains(manifest.Brands, brand) {
+		m, err := manifest.UpdateAny(brand, file, text)
+		if err != nil {
+			return err
+		}
+		return vm.FitAny(m, s.Tags(), s)
+	}
+	if err != nil {
+		return err
+	}
+	next, _, err := manifest.Update(g.Guest, file, text)
+	if err == nil {
+		_, err = g.Check(next, s.Tags())
+	}
+	return err
 }
 
 func (a *app) vmUpdate() *cobra.Command {

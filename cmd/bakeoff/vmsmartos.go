@@ -447,7 +447,7 @@ func (z *vmadm) validate() error {
 	if z.args[0] == "create" {
 		_, _, err = z.checkAll()
 	} else {
-		_, err = z.checkUpdate(z.args[1], nil)
+		_, err = z.checkUpdate(z.args[1], nil, true)
 	}
 	if err != nil {
 		return z.problemsFirst(err, asJSON)
@@ -465,9 +465,14 @@ type zoneUpdate struct {
 	text []byte
 }
 
-// checkUpdate finds a guest and asks vmadm about an update: properties, or the payload.
-func (z *vmadm) checkUpdate(name string, properties []string) (u zoneUpdate, err error) {
-	if u.zoneName, err = z.find(name); err != nil {
+// checkUpdate finds a guest and asks vmadm about an update: properties, or the payload. name may be a
+// brand if orBrand is set.
+func (z *vmadm) checkUpdate(name string, properties []string, orBrand bool) (u zoneUpdate, err error) {
+	u.zoneName, err = z.find(name)
+	if orBrand && fault.Is(err, fault.NotFound) && slices.Contains(manifest.Brands, manifest.Brand(name)) {
+		u.Brand, err = name, nil
+	}
+	if err != nil {
 		return u, err
 	}
 	m := map[string]any{}
@@ -499,7 +504,7 @@ func (z *vmadm) update() error {
 	if len(z.args) > 1 && z.c.Flags().Changed("file") {
 		return cli.Usage(z.c, errFileOrProperties)
 	}
-	u, err := z.checkUpdate(z.args[0], z.args[1:])
+	u, err := z.checkUpdate(z.args[0], z.args[1:], false)
 	if err != nil {
 		return z.problemsFirst(err, asJSON)
 	}

@@ -114,6 +114,17 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 	return nil
 }
 
+// FitAny is Fit for a guest of manifest.UpdateAny, whose NICs may be in networks that are not known.
+func FitAny(g manifest.Guest, tags Tags, storage Storage) error {
+	some := &network.Network{Network: manifest.Network{Subnets: []string{"192.0.2.1/24", "2001:db8::1/64"}}}
+	return Fit(g, func(tag string) *network.Network {
+		if in := tags(tag); in != nil || tag != manifest.AnyName {
+			return in
+		}
+		return some
+	}, storage)
+}
+
 // fitParts checks what depends on the brand.
 func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed string)) {
 	boots := 0

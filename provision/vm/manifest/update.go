@@ -41,6 +41,35 @@ var (
 // All mistakes are reported at once, as Read does, and also those of the guest that the
 // update would make.
 func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
+	return update(old, file, src, false)
+}
+
+// AnyName is the image of a guest of UpdateAny, and the network of its NICs.
+const AnyName = "any"
+
+// UpdateAny is Update for a guest of which only the brand is known, as for vmadm: the update may change any
+// NIC, disk or file system. It returns a guest that has them, with nic_tag AnyName where the update names none.
+func UpdateAny(brand Brand, file string, src []byte) (Guest, error) {
+	old := Guest{Brand: brand, Image: AnyName}
+	Complete(&old)
+	g, _, err := update(old, file, src, true)
+	return g, err
+}
+
+// anyItem is an item of a list of a guest of a brand.
+func anyItem(list string, brand Brand) map[string]any {
+	switch {
+	case list == "nics":
+		return map[string]any{"nic_tag": AnyName, "ips": "dhcp"}
+	case list == "disks":
+		return map[string]any{"size": 1}
+	case brand.Machine():
+		return map[string]any{"source": "/" + AnyName, "type": Plan9}
+	}
+	return map[string]any{"source": "/" + AnyName, "type": "lofs"}
+}
+
+func update(old Guest, file string, src []byte, anyGuest bool) (Guest, []Change, error) {
 	if json.Valid(src) {
 		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
 	}
@@ -49,7 +78,8 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 	if err := r.Err(); err != nil {
 		return old, nil, err
 	}
-	u := &updater{reader: reader{file: file, nodes: map[string]*yamltree.Node{"": root}}, doc: document(old)}
+	u := &updater{reader: reader{file: file, nodes: map[string]*yamltree.Node{"": root}}, doc: document(old),
+		anyGuest: anyGuest}
 	if root == nil || root.Kind != yamltree.Mapping {
 		u.add("", "an update is a mapping", "write, for example, {alias: web}")
 		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
@@ -69,7 +99,7 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 		return old, nil, err
 	}
 	all, err := ReadRecord(file, text, func(path string) bool {
-		return slices.ContainsFunc(old.Disks, func(d Disk) bool { return d.Made() && d.Path == path })
+		return anyGuest || slices.ContainsFunc(old.Disks, func(d Disk) bool { return d.Made() && d.Path == path })
 	})
 	for _, p := range ProblemsOf(err) {
 		if u.nodes[p.Path] == nil && u.nodes["ram"] != nil && slices.Contains(ofRAM, p.Path) {
@@ -97,7 +127,8 @@ var ofRAM = []string{"max_physical_memory", "max_locked_memory", "max_swap", "tm
 
 type updater struct {
 	reader
-	doc map[string]any
+	doc      map[string]any
+	anyGuest bool // it has each NIC, disk and file system
 }
 
 // document is a guest in JSON's form. Numbers whose absence would mean their default are
@@ -260,6 +291,11 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 			continue
 		}
 		at := find(fmt.Sprint(patch[key]))
+		if at < 0 && u.anyGuest && patch[key] != nil {
+			item := anyItem(list, Brand(fmt.Sprint(u.doc["brand"])))
+			item[key] = patch[key]
+			have, at = append(have, item), len(have)
+		}
 		if at < 0 {
 			u.add(path+"."+key, fmt.Sprintf("the guest has no item with this %s", key), "see `bakeoff vm get`")
 			continue
