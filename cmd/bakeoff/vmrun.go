@@ -86,7 +86,8 @@ The addresses of its published ports go to standard error. SOURCE is
   disk:FILE    the disk of a machine, raw or qcow2, with its boot loader
   a file       such a disk, a kernel, or the ISO image of an installer
 
-The guest writes to its own disk; FILE stays unchanged. Ports are published at 127.0.0.1
+The guest writes to its own disk; FILE stays unchanged. With --disk-size, an installer has an
+empty disk. The machine starts from the ISO image until this disk has a boot loader. Ports are published at 127.0.0.1
 unless -p names another address. -v mounts a folder in a container, and in the machine of a
 service or an image (virtiofs). A machine with its own system can mount the folders by 9p:
 "bakeoff vm info GUEST filesystems" prints the commands.`,
@@ -100,6 +101,7 @@ service or an image (virtiofs). A machine with its own system can mount the fold
   sudo bakeoff vm run disk:debian-12-genericcloud-amd64.qcow2 --name box --memory 2GiB \
     --disk-size 20GiB --ssh-key ~/.ssh/id_ed25519.pub -p 2222:22
   sudo bakeoff vm ssh debian@box
+  sudo bakeoff vm run debian-13.1.0-amd64-netinst.iso --disk-size 20GiB --memory 2GiB --console
   sudo bakeoff vm run registry.example/disks/netbsd:11 --kernel netbsd-SMOL --console`,
 		Args: cli.Between(1, math.MaxInt, "SOURCE"),
 		RunE: r.runGuest,
@@ -121,7 +123,7 @@ service or an image (virtiofs). A machine with its own system can mount the fold
 	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
 	f.StringVar(&r.sshKey, "ssh-key", "",
 		"let the public keys in this `file` log in by SSH: cloud-init in a machine of brand kvm or bhyve installs them")
-	f.StringVar(&r.disk, "disk-size", "", "enlarge the disk of a machine to this `size`")
+	f.StringVar(&r.disk, "disk-size", "", "enlarge the disk of a machine to this `size`; an ISO image gets an empty disk of this size")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,
 		"put the root of a service into a RAM disk, which is lost when the guest ends")
 	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it")
@@ -277,6 +279,9 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 			"leave it out, and use `bakeoff vm exec`")
 	}
 	m.Brand, m.Driver, m.Alias, m.Image = p.Brand, r.driver, cmp.Or(r.name, p.Name), args[0]
+	if p.Brand == manifest.KVM && len(p.Disks) > 1 { // an empty disk, and its installer
+		m.Boot = "order=cd"
+	}
 	r.complete(&m, p.Shares)
 	g, err := s.Create(ctx, m, p.Boot, func(dir string) error {
 		if p.Fill == nil {

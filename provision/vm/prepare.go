@@ -40,7 +40,9 @@ type Source struct {
 	Env      []string
 	Kernel   string // of a disk: FILE; "" is its own boot loader
 	Append   string
-	DiskSize unit.Bytes // to which the disk of the machine grows; 0 is that of the image
+	// DiskSize is the size to which the disk of the machine grows; 0 is that of the image. The ISO image of
+	// an installer gets an empty disk of this size.
+	DiskSize unit.Bytes
 }
 
 // Prepared is what Prepare found.
@@ -387,8 +389,14 @@ func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err e
 			return p, err
 		}
 		p.Name = baseName(file)
-		p.Disks = []qemu.Disk{{Serial: "cdrom", Path: file, Format: "raw", CDROM: true, Boots: true, Cache: "writeback",
-			AIO: "threads"}}
+		cd := qemu.Disk{Serial: "cdrom", Path: file, Format: "raw", CDROM: true, Boots: from.DiskSize == 0,
+			Cache: "writeback", AIO: "threads"}
+		if from.DiskSize > 0 { // the firmware starts the CD until the installer has made this disk bootable
+			s.ownDisk(&p, from, true, func(ctx context.Context, to string) error {
+				return disk.Empty(ctx, s.Host, to, formatOf(from.Driver), int64(from.DiskSize))
+			})
+		}
+		p.Disks = append(p.Disks, cd)
 		return p, nil
 	}
 	if from.Driver == manifest.DriverBhyve {

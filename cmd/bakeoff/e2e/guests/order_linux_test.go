@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -147,6 +148,20 @@ func TestBootOrder(t *testing.T) {
 	}
 	do(t, h, "run", cd, "--accel", "tcg", "--name", "iso", "--memory", "64MiB") // that of an installer
 	prints(t, h, "iso", "", "D\nD\n")
+	// With an empty disk, the CD is started until the installer has made that one bootable.
+	do(t, h, "run", cd, "--accel", "tcg", "--name", "both", "--memory", "64MiB", "--disk-size", "8MiB")
+	prints(t, h, "both", "", "D\nD\n")
+	do(t, h, "stop", "-F", "both")
+	seen = printed(t, h, "both")
+	install := exec.Command("qemu-img", "convert", "-n", "-f", "raw", "-O", "qcow2", talkingDisk(t, 'I'),
+		filepath.Join(h.Variable("BAKEOFF_STATE"), "vm", guest(t, h, "both").UUID, "disk0.qcow2"))
+	if out, err := install.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	do(t, h, "start", "both")
+	if got := prints(t, h, "both", seen, "\n"); !strings.HasPrefix(got, "I") {
+		t.Errorf("after the installation, the machine prints %q", got)
+	}
 	if g := guest(t, h, "box"); g.State != vm.Stopped {
 		t.Errorf("after refused starts: %+v", g.Status)
 	}
