@@ -30,6 +30,7 @@ import (
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // guestColumns are the columns of vm list.
@@ -509,10 +510,12 @@ func (a *app) vmDelete() *cobra.Command {
 
 func (a *app) vmConsole() *cobra.Command {
 	return a.guestVerb("console GUEST", "Connect the terminal to the console of a guest",
-		"console connects the terminal to the serial line of a machine, or to the standard streams of\n"+
-			"the program of a container. It first prints the last lines that the guest printed before.\n"+
-			"^] leaves the console; the guest continues to run.",
-		"  sudo bakeoff vm console web", a.attach)
+		"console connects the terminal to the serial line of a machine, or to the program of a container:\n"+
+			"to its terminal if the guest has the property tty, and otherwise to its standard streams. It\n"+
+			"first prints the last lines that the guest printed before. ^] leaves the console; the guest\n"+
+			"continues to run.",
+		"  sudo bakeoff vm console web",
+		func(ctx context.Context, g *vm.Guest) error { return a.attach(ctx, g, g.Printed(scrollback)) })
 }
 
 // leave is the key that leaves a console: ^].
@@ -521,8 +524,8 @@ const leave = 0x1d
 // scrollback bounds what a console shows of the time before, in bytes.
 const scrollback = 4 << 10
 
-// attach connects the streams of this command to the console of a guest.
-func (a *app) attach(ctx context.Context, g *vm.Guest) error {
+// attach connects the streams of this command to the console of a guest, after a text.
+func (a *app) attach(ctx context.Context, g *vm.Guest, before string) error {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", g.Path(qemu.SocketConsole))
 	if err != nil {
@@ -530,15 +533,22 @@ func (a *app) attach(ctx context.Context, g *vm.Guest) error {
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	if _, err := io.WriteString(a.Out, g.Printed(scrollback)); err != nil {
+	if _, err := io.WriteString(a.Out, before); err != nil {
 		return err
 	}
-	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := terminalOf(a.In); ok {
 		old, err := term.MakeRaw(int(f.Fd()))
 		if err != nil {
 			return fault.Op("console", err)
 		}
 		defer term.Restore(int(f.Fd()), old)
+		if g.TTY {
+			stop, err := followSize(f, func(s wire.Size) error { return g.Resize(ctx, s) })
+			if err != nil {
+				fmt.Fprintln(a.Err, "console:", err)
+			}
+			defer stop()
+		}
 	}
 	go func() {
 		buf := make([]byte, 1024)

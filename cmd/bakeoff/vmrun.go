@@ -97,6 +97,7 @@ service or an image (virtiofs). A machine with its own system can mount the fold
   sudo bakeoff vm run services/web -p 8080:80 --driver firecracker
   bakeoff vm run disk:FreeBSD-14.2-RELEASE-amd64.raw --driver bhyve -p 2222:22
   sudo bakeoff vm run services/rescue --in-memory --console --rm
+  sudo bakeoff vm run alpine:3.20 --console --rm -- sh
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
   sudo bakeoff vm run disk:debian-12-genericcloud-amd64.qcow2 --name box --memory 2GiB \
     --disk-size 20GiB --ssh-key ~/.ssh/id_ed25519.pub -p 2222:22
@@ -126,7 +127,8 @@ service or an image (virtiofs). A machine with its own system can mount the fold
 	f.StringVar(&r.disk, "disk-size", "", "enlarge the disk of a machine to this `size`; an ISO image gets an empty disk of this size")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,
 		"put the root of a service into a RAM disk, which is lost when the guest ends")
-	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it")
+	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it.\n"+
+		"The program of a container then has this terminal")
 	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
 	cli.CompleteFlag(c, "driver", func([]string) []string {
@@ -283,6 +285,8 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		m.Boot = "order=cd"
 	}
 	r.complete(&m, p.Shares)
+	_, m.TTY = terminalOf(r.In)
+	m.TTY = m.TTY && r.console && !m.Brand.Machine()
 	g, err := s.Create(ctx, m, p.Boot, func(dir string) error {
 		if p.Fill == nil {
 			return nil
@@ -292,7 +296,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := g.Start(ctx, holder.begin); err != nil {
+	if err := g.StartWith(ctx, vm.Extra{Console: r.console && !m.Brand.Machine()}, holder.begin); err != nil {
 		fmt.Fprintf(r.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
 		return err
 	}
@@ -323,6 +327,9 @@ func (r *guestRunner) sayStarted(ctx context.Context, g *vm.Guest) error {
 		i := strings.LastIndexByte(at, ':')
 		fmt.Fprintf(r.Err, "port %s of %s is at %s\n", at[i+1:], g.Alias, at[:i])
 	}
+	if len(g.Reached) == 0 && !r.console && g.State == vm.Running {
+		fmt.Fprintf(r.Err, "`bakeoff vm console %s` connects to %s\n", g.UUID, g.Alias)
+	}
 	if r.asJSON {
 		if err := r.PrintJSON(map[string]any{"schema": vmGuestSchema, "guest": g}); err != nil {
 			return err
@@ -333,7 +340,10 @@ func (r *guestRunner) sayStarted(ctx context.Context, g *vm.Guest) error {
 	if !r.console {
 		return nil
 	}
-	return r.attach(ctx, g)
+	if !g.Brand.Machine() { // its program waits for this
+		return r.attach(ctx, g, "")
+	}
+	return r.attach(ctx, g, g.Printed(scrollback))
 }
 
 // supervisor is a process that will hold a guest. Its start takes as long as the other things

@@ -22,8 +22,8 @@ import (
 // execTerminal runs a program in a guest in a terminal that follows the one of this command.
 func (a *app) execTerminal(ctx context.Context, c *cobra.Command, g *vm.Guest, argv []string) (exit conn.Exit,
 	err error) {
-	in, ok := a.In.(*os.File)
-	if !ok || !term.IsTerminal(int(in.Fd())) {
+	in, ok := terminalOf(a.In)
+	if !ok {
 		return exit, cli.Usage(c, errors.New("-t needs a terminal as standard input; leave it out"))
 	}
 	keys, typed, err := os.Pipe() // a file, for which a program that has ended need not wait
@@ -33,37 +33,53 @@ func (a *app) execTerminal(ctx context.Context, c *cobra.Command, g *vm.Guest, a
 	defer keys.Close()
 	defer typed.Close()
 	var one sync.Mutex // a message at a time
-	size := func() error {
-		columns, rows, err := term.GetSize(int(in.Fd()))
-		if err != nil {
-			return err
-		}
-		one.Lock()
-		defer one.Unlock()
-		return wire.WriteSize(typed, wire.Size{Rows: uint16(rows), Columns: uint16(columns)})
-	}
-	changed := make(chan os.Signal, 1)
-	signal.Notify(changed, syscall.SIGWINCH)
-	defer signal.Stop(changed)
 	old, err := term.MakeRaw(int(in.Fd()))
-	if err == nil {
-		defer term.Restore(int(in.Fd()), old)
-		err = size()
-	}
 	if err != nil {
 		return exit, fault.Op("terminal", err)
 	}
-	go func() {
-		for range changed {
-			_ = size() // the next change tries again
-		}
-	}()
+	defer term.Restore(int(in.Fd()), old)
+	stop, err := followSize(in, func(s wire.Size) error {
+		one.Lock()
+		defer one.Unlock()
+		return wire.WriteSize(typed, s)
+	})
+	if err != nil {
+		return exit, fault.Op("terminal", err)
+	}
+	defer stop()
 	go typeInto(typed, &one, in)
 	var env []string
 	if t := os.Getenv("TERM"); t != "" {
 		env = append(env, "TERM="+t)
 	}
 	return g.Terminal(ctx, argv, env, keys, a.Out)
+}
+
+// terminalOf is the terminal that an input is.
+func terminalOf(in io.Reader) (f *os.File, ok bool) {
+	f, ok = in.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// followSize calls set with the size of a terminal, now and whenever it changes, until stop is called.
+// The error is that of the first call.
+func followSize(of *os.File, set func(wire.Size) error) (stop func(), err error) {
+	size := func() error {
+		columns, rows, err := term.GetSize(int(of.Fd()))
+		if err != nil {
+			return err
+		}
+		return set(wire.Size{Rows: uint16(rows), Columns: uint16(columns)})
+	}
+	changed := make(chan os.Signal, 1)
+	signal.Notify(changed, syscall.SIGWINCH)
+	err = size()
+	go func() {
+		for range changed {
+			_ = size() // the next change tries again
+		}
+	}()
+	return func() { signal.Stop(changed) }, err
 }
 
 // typeInto writes what is typed, until its reader is gone.

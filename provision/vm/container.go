@@ -44,6 +44,7 @@ type container struct {
 	v    *supervisor
 	kill context.CancelFunc // of the program
 	out  *terminal
+	keys *keyboard // nil without a terminal for the program
 	done chan struct{}
 	exit conn.Exit
 	err  error
@@ -206,15 +207,22 @@ func (c *container) begin(ctx context.Context) (err error) {
 	if len(start.Argv) == 0 {
 		return nil // programs are started by exec
 	}
-	argv := start.Argv
+	argv, env, in := start.Argv, start.Env, io.Reader(c.out.in)
 	if start.User != "" {
 		argv = append([]string{c.Info().Agent, "exec", "--user", start.User, "--"}, argv...)
+	}
+	if c.v.g.TTY {
+		c.keys = newKeyboard(c.out.in)
+		argv, env, in = append([]string{c.Info().Agent, "terminal", "--"}, argv...), append([]string{"TERM=xterm"}, env...), c.keys
 	}
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
 	c.kill = kill
 	go func() {
 		defer close(c.done)
-		c.exit, c.err = c.Exec(live, conn.Cmd{Argv: argv, Env: start.Env, Dir: start.Dir, Stdin: c.out.in, Stdout: c.out,
+		if c.v.extra.Console {
+			c.out.awaitClient(live)
+		}
+		c.exit, c.err = c.Exec(live, conn.Cmd{Argv: argv, Env: env, Dir: start.Dir, Stdin: in, Stdout: c.out,
 			Stderr: c.out})
 	}()
 	return nil
@@ -266,7 +274,10 @@ func (c *container) signal(ctx context.Context, number int) error {
 	}
 	depth := 1 // below the init process
 	if c.v.boot.Container.Start.User != "" {
-		depth = 2 // below the agent, which has become the user
+		depth++ // below the agent, which has become the user
+	}
+	if c.v.g.TTY {
+		depth++ // below the agent, which has the terminal
 	}
 	sent := false
 	for pid := range parents {
@@ -332,6 +343,9 @@ func depthBelow(parents map[int]int, pid, first int) int {
 func (c *container) close(ctx context.Context) error {
 	c.shut()
 	c.kill()
+	if c.keys != nil {
+		c.keys.Close()
+	}
 	err := c.v.g.store.detach(ctx, c.v.joined) // before the end of a jail, which would give its interfaces back
 	err = errors.Join(err, c.Instance.Close(ctx))
 	if c.out != nil {
@@ -380,6 +394,7 @@ type terminal struct {
 	keys    *io.PipeWriter
 	log     *os.File
 	l       net.Listener
+	arrived chan struct{} // closed when the first client has connected
 	mu      sync.Mutex
 	clients map[net.Conn]bool
 }
@@ -394,14 +409,14 @@ func openTerminal(log, socket string) (*terminal, error) {
 		f.Close()
 		return nil, err
 	}
-	t := &terminal{log: f, l: l, clients: map[net.Conn]bool{}}
+	t := &terminal{log: f, l: l, clients: map[net.Conn]bool{}, arrived: make(chan struct{})}
 	t.in, t.keys = io.Pipe()
 	go t.accept()
 	return t, nil
 }
 
 func (t *terminal) accept() {
-	for {
+	for first := true; ; first = false {
 		c, err := t.l.Accept()
 		if err != nil {
 			return
@@ -409,6 +424,9 @@ func (t *terminal) accept() {
 		t.mu.Lock()
 		t.clients[c] = true
 		t.mu.Unlock()
+		if first {
+			close(t.arrived)
+		}
 		go func() {
 			_, _ = io.Copy(t.keys, c) // until the client leaves, or the program has ended
 			t.drop(c)

@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
+	"bakeoff/reach/wire"
 )
 
 // Stop says how a guest is ended.
@@ -27,13 +28,14 @@ type Stop struct {
 
 // request is what a command asks the supervisor for.
 type request struct {
-	Do     string `json:"do"` // stop, reboot, kill, limit, snapshot or drop-snapshot
+	Do     string `json:"do"` // stop, reboot, kill, limit, resize, snapshot or drop-snapshot
 	Stop   Stop   `json:"stop,omitzero"`
 	Signal int    `json:"signal,omitempty"`
 	Name   string `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
 	// Memory and Quota are the new limits of a container, as in driver.Spec.
 	Memory unit.Bytes `json:"memory,omitzero"`
 	Quota  float64    `json:"quota,omitzero"`
+	Size   wire.Size  `json:"size,omitzero"` // of the terminal of the program of a container
 }
 
 // reply is the answer of the supervisor.

@@ -18,10 +18,12 @@ import (
 // fileExtra is what the next start has besides the manifest. The supervisor removes it.
 const fileExtra = "extra.json"
 
-// Extra is what one start of a machine has besides its manifest.
+// Extra is what one start of a guest has besides its manifest.
 type Extra struct {
 	Boot  string      `json:"boot,omitempty"` // instead of that of the manifest
 	Disks []qemu.Disk `json:"disks,omitempty"`
+	// Console lets the program of a container wait until a client of its console has connected.
+	Console bool `json:"console,omitempty"`
 
 	drives []manifest.Disk // from which Disks are made
 }
@@ -64,7 +66,7 @@ func ParseExtra(words []string) (x Extra, err error) {
 	return x, nil
 }
 
-// IsEmpty reports whether the start is an ordinary one.
+// IsEmpty reports whether the machine is the one of the manifest.
 func (x Extra) IsEmpty() bool { return x.Boot == "" && len(x.drives) == 0 }
 
 // ordersOf are the orders in a text of the form order=cdn,once=cdn.
@@ -82,8 +84,11 @@ func ordersOf(boot string) (order, once string) {
 // prepareExtra keeps what the next start has for the supervisor. Its caller holds the lock for
 // changes, and the guest does not run.
 func (g *Guest) prepareExtra(ctx context.Context, x Extra) error {
-	if err := os.RemoveAll(g.Path(fileExtra)); err != nil || x.IsEmpty() {
+	if err := os.RemoveAll(g.Path(fileExtra)); err != nil || x.IsEmpty() && !x.Console {
 		return err
+	}
+	if x.IsEmpty() {
+		return writeJSON(g.Path(fileExtra), x)
 	}
 	var b Boot
 	if err := readJSON(g.Path(fileBoot), &b); err != nil {

@@ -293,6 +293,12 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 					err = c.limit(ctx, a.Memory, a.Quota)
 				}
 				a.answer(err)
+			case "resize":
+				if c, ok := in.(*container); ok && c.keys != nil {
+					go func() { a.answer(c.keys.resize(a.Size)) }() // a program that reads nothing holds nothing up
+				} else {
+					a.answer(fault.New(fault.Unsupported, "the program of the guest has no terminal"))
+				}
 			case "snapshot":
 				a.answer(v.g.takeSnapshot(ctx, a.Name, in))
 			case "drop-snapshot":

@@ -34,7 +34,7 @@ var only = map[string][]Brand{
 	"boot": {KVM}, "cpu_type": {KVM}, "vga": {KVM}, "qemu_opts": {KVM}, "qemu_extra_opts": {KVM},
 	"bootrom": {Bhyve}, "bhyve_extra_opts": {Bhyve}, "flexible_disk_size": {Bhyve},
 	"routes": {Joyent, JoyentMinimal, LX, Docker}, "tmpfs": {Joyent, JoyentMinimal, LX, Docker},
-	"consoles":   {KVM, Bhyve, MicroVM},
+	"consoles": {KVM, Bhyve, MicroVM}, "tty": {Joyent, JoyentMinimal, LX, Docker},
 	"entrypoint": {Docker}, "kernel_version": {LX},
 }
 

@@ -64,6 +64,7 @@ type Guest struct {
 	Ports       []string          `json:"ports,omitempty"`
 	Restart     string            `json:"restart,omitzero"`
 	Consoles    int               `json:"consoles,omitzero"` // further ones, of machines
+	TTY         bool              `json:"tty,omitzero"`      // the program of a container has a terminal
 
 	RAM               int `json:"ram"`
 	MaxPhysicalMemory int `json:"max_physical_memory"`

@@ -29,7 +29,7 @@ var verbs = []string{"add_", "update_", "remove_", "set_"}
 // so in some containers. The rest takes effect at the next start of the guest.
 var (
 	fixed = []string{"uuid", "brand", "zonename", "zpool", "image_uuid", "image", "driver", "kernel", "kernel_args",
-		"initrd", "command", "entrypoint", "environment", "user", "workdir"}
+		"initrd", "command", "entrypoint", "environment", "user", "workdir", "tty"}
 	atOnce = []string{"alias", "autoboot", "tags", "customer_metadata", "internal_metadata", "owner_uuid", "billing_id",
 		"package_name", "package_version", "indestructible_zoneroot", "restart", "firewall_enabled", "quota"}
 	limits = append([]string{"ram", "cpu_cap"}, ofRAM...)

@@ -3,6 +3,7 @@ package guests
 import (
 	"bytes"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +56,70 @@ func TestExecInTerminal(t *testing.T) {
 			}
 		})
 	}
+	removeGuests(t, h)
+	leavesNothing(t, h)
+}
+
+// run --console gives the program of a container the terminal of the command, whose size it follows,
+// and the command ends with the program. ^] leaves the program alone. A program that ends at once has
+// said all of it, also into a pipe.
+func TestConsoleOfContainer(t *testing.T) {
+	h := networkHome(t)
+	dir := box(t, h, "box", sleeps)
+	for _, name := range manifest.Docker.Drivers() {
+		t.Run(name, func(t *testing.T) {
+			needsDriver(t, name)
+			run := []string{"vm", "run", dir, "--driver", name, "--memory", "64MiB", "--console", "--rm", "--name", name, "--"}
+			for range 3 {
+				out, errs, code := h.Bakeoff(t, limit, append(run, "/bin/busybox", "echo", "hello")...)
+				if uuid, said, _ := strings.Cut(out, "\n"); code != 0 || len(uuid) != 36 || said != "hello\n" {
+					t.Errorf("exit code %d, %q, %s", code, out, errs)
+				}
+			}
+			start := func(args ...string) (*session, *os.File, func()) {
+				c := h.Command(args...)
+				outside, err := pty.StartWithSize(c, &pty.Winsize{Rows: 30, Cols: 100})
+				if err != nil {
+					t.Fatal(err)
+				}
+				s := newSession(t, outside)
+				return s, outside, func() {
+					defer outside.Close()
+					for range s.read { // the rest
+					}
+					if err := c.Wait(); err != nil {
+						t.Errorf("%q: %v: %s", args, err, s.got.String())
+					}
+				}
+			}
+			s, outside, end := start(append(run, "/bin/busybox", "sh")...)
+			s.types("b=/bin/busybox; $b tty; echo $TERM\n", "\n/dev/pts/", "\nxterm")
+			if err := pty.Setsize(outside, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+				t.Fatal(err)
+			}
+			s.types("until test \"$($b stty size)\" = '40 120'; do :; done; echo now 40 by $((60+60))\n", "\nnow 40 by 120")
+			s.types("\x1d") // ^]
+			end()
+			s, _, end = start("vm", "console", name)
+			s.types("echo size $($b stty size)\n", "\nsize 30 100")
+			s.types("exit\n")
+			end()
+			for late := time.Now().Add(time.Minute); len(guests(t, h)) > 0; time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(late) {
+					t.Fatalf("the program has ended, and the guest is left: %+v", guests(t, h))
+				}
+			}
+		})
+	}
+	// It shuts down as another one: the signal is for the program, and not for what has its terminal.
+	do(t, h, "create", "-f", file(t, "a.json", `{"brand": "docker", "alias": "a", "ram": 64, "tty": true, "image": "`+
+		tiny(t, h)+`"}`))
+	do(t, h, "stop", "a")
+	if got := do(t, h, "logs", "a"); !strings.Contains(got, "ends: terminated") {
+		t.Errorf("the program was killed: %q", got)
+	}
+	refused(t, h, 1, "guests of brand kvm do not have this property", "create", "-f",
+		file(t, "b.json", `{"brand": "kvm", "image": "a", "tty": true}`))
 	removeGuests(t, h)
 	leavesNothing(t, h)
 }
