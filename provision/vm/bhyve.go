@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -24,11 +25,12 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The files of a guest of bhyve: what other users must not see of its command line, and the CD for
-// cloud-init.
+// The files of a guest of bhyve: what other users must not see of its command line, the CD for
+// cloud-init, and the variables of its firmware.
 const (
-	fileBhyve = "bhyve.conf"
-	fileSeed  = "seed.iso"
+	fileBhyve     = "bhyve.conf"
+	fileSeed      = "seed.iso"
+	fileVariables = "uefi-vars.fd"
 )
 
 // bhyveVM is a guest that bhyve runs.
@@ -70,7 +72,7 @@ func (s *Store) checkBhyve(ctx context.Context) error {
 	if a := bhyve.Check(ctx, s.Host); !a.OK {
 		return fault.WithFix(fault.New(fault.Unsupported, "driver bhyve: %s", a.Reason), a.Fix)
 	}
-	if err := bhyve.CheckFiles(ctx, s.Host); err != nil {
+	if err := cmp.Or(bhyve.CheckModem(ctx, s.Host), bhyve.CheckFiles(ctx, s.Host)); err != nil {
 		return fault.Op("driver bhyve", err)
 	}
 	if _, _, err := guest.Ask(ctx, s.Host, "qemu-img", "--version"); fault.Is(err, fault.NotFound) {
@@ -155,7 +157,12 @@ func (v *supervisor) startBhyve(ctx context.Context) (_ instance, err error) {
 		}
 	}
 	m := &bhyve.Machine{Name: bhyveName(g.UUID), CPUs: max(1, g.VCPUs), Memory: unit.Bytes(g.RAM) * unit.MiB,
-		Firmware: bhyve.Firmware, Devices: v.bhyveDisks()}
+		Firmware: bhyve.FirmwareCode, Variables: g.Path(fileVariables), Devices: v.bhyveDisks()}
+	var line string
+	m.Second, line = nullModem(g.UUID)
+	if err := g.makeVariables(ctx); err != nil {
+		return nil, err
+	}
 	if hasSeed(g.Guest) {
 		if err := guest.Run(ctx, host, "makefs", "-t", "cd9660", "-o", "rockridge", "-o", "label="+seedLabel,
 			g.Path(fileSeed), g.Path(dirSeed)); err != nil {
@@ -203,7 +210,25 @@ func (v *supervisor) startBhyve(ctx context.Context) (_ instance, err error) {
 	if err != nil {
 		return nil, err
 	}
+	requests, err := openModem(line)
+	if err != nil {
+		return nil, fault.Op("the serial line for metadata", err)
+	}
+	v.answerMetadata(ctx, requests, out.process.Ended())
 	return out, nil
+}
+
+// makeVariables makes the file with the variables of the firmware, if the guest has none yet.
+func (g *Guest) makeVariables(ctx context.Context) error {
+	file := g.Path(fileVariables)
+	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	part := file + ".part" // a killed start leaves no half of it
+	if err := guest.Run(ctx, g.store.Host, "cp", bhyve.FirmwareVariables, part); err != nil {
+		return fault.Op("the variables of the firmware", err)
+	}
+	return os.Rename(part, file)
 }
 
 // bhyveDisks are the disks of the machine, first the one that it starts from: firmware tries disks

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver/fake"
@@ -38,7 +41,22 @@ func bhyveStore(t *testing.T) (*Store, *bhyvetest.Host) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := bhyveHost(t.TempDir())
+	useModem(t)
 	return &Store{State: dir, Host: h, Agent: "bakeoff-agent"}, h
+}
+
+// useModem lets guests have a serial line to the terminal that it returns, in place of a null modem.
+func useModem(t *testing.T) *os.File {
+	t.Helper()
+	guest, host, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { guest.Close(); host.Close() })
+	was := nullModem
+	t.Cleanup(func() { nullModem = was })
+	nullModem = func(uuid string) (string, string) { return "/dev/nmdm" + uuid + "A", host.Name() }
+	return guest
 }
 
 func bhyveHost(dir string) *bhyvetest.Host {
@@ -83,6 +101,8 @@ func awaitState(t *testing.T, g *Guest, want State) {
 // down by its power button or ended by force, and leaves nothing.
 func TestBhyve(t *testing.T) {
 	s, h := bhyveStore(t)
+	modem := useModem(t)
+	answers := bufio.NewReader(modem)
 	launch := supervised(t, s)
 	dir := t.TempDir()
 	iso, own := filepath.Join(dir, "install.iso"), filepath.Join(dir, "own.raw")
@@ -114,6 +134,19 @@ func TestBhyve(t *testing.T) {
 		"xhci,tablet"}; !slices.Equal(m.Devices, want) {
 		t.Errorf("bhyve got %q instead of %q", m.Devices, want)
 	}
+	variables := func() string {
+		b, err := os.ReadFile(machineOf(t, h, g).Variables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if got := variables(); got != bhyvetest.NewVariables {
+		t.Errorf("the firmware begins with %q", got)
+	}
+	if err := os.WriteFile(m.Variables, []byte("its own"), 0); err != nil {
+		t.Fatal(err)
+	}
 	if info, err := os.Stat(g.Path(fileBhyve)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others see the password: %v, %v", info, err)
 	}
@@ -122,6 +155,16 @@ func TestBhyve(t *testing.T) {
 		t.Errorf("the CD for cloud-init has %s, %v", seed, err)
 	}
 	awaitConsole(t, g, "the guest runs", 1)
+	ask := func(line, want string) {
+		t.Helper()
+		if _, err := io.WriteString(modem, line+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := answers.ReadString('\n'); err != nil || got != want+"\n" {
+			t.Errorf("the answer to %s at the second serial line is %q, %v", line, got, err)
+		}
+	}
+	ask("NEGOTIATE V2", "V2_OK")
 	typeAt(t, g, "hello\n")
 	awaitConsole(t, g, "the guest reads hello", 1)
 	if err := g.Interrupt(t.Context()); err != nil || m.Interrupts.Load() != 1 {
@@ -154,6 +197,9 @@ func TestBhyve(t *testing.T) {
 	}
 	if m := machineOf(t, h, g); m.Config != nil || g.VNC != "" {
 		t.Errorf("the screen is left: %v, %q", m.Config, g.VNC)
+	}
+	if got := variables(); got != "its own" {
+		t.Errorf("the firmware has lost its variables, and has %q", got)
 	}
 	if err := g.Stop(t.Context(), Stop{Grace: 10 * time.Millisecond}); err != nil || g.State != Stopped {
 		t.Fatalf("%v: %+v", err, g.Status)
@@ -496,7 +542,7 @@ func TestBhyveMissing(t *testing.T) {
 	h.Passed = []string{"cp", "stat", "sh"}
 	missing("qemu-img, which makes disks, is not installed")
 	h.NoFirmware = true
-	missing("BHYVE_UEFI.fd is not installed")
+	missing("BHYVE_UEFI_CODE.fd is not installed")
 	h.Programs["sysctl"] = func(*fake.Call) int { return 1 }
 	missing("the kernel has no vmm")
 	s.Host = local.Conn{}
@@ -518,7 +564,6 @@ func TestFitBhyve(t *testing.T) {
 		`"bootrom": "bios"`:                                      "bootrom: ",
 		`"bhyve_extra_opts": "-S"`:                               "bhyve_extra_opts: ",
 		`"vnc_password": "a\nb"`:                                 "vnc_password: ",
-		`"internal_metadata_namespaces": ["a"]`:                  "internal_metadata_namespaces",
 		`"ports": ["[::1]:80:80"]`:                               "ports.0: ",
 		`"nics": [{"nic_tag": "back", "ips": "dhcp"}]`:           "nics.0.ips: ",
 		`"firewall_enabled": true`:                               "firewall_enabled: ",

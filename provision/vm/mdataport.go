@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"strings"
+	"syscall"
+
+	"golang.org/x/term"
 
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
@@ -16,29 +19,53 @@ import (
 // hasMetadataPort tells whether a guest reaches its metadata by a second serial port, as on
 // SmartOS.
 func hasMetadataPort(g manifest.Guest) bool {
-	return g.Brand == manifest.KVM || g.Brand == manifest.Bhyve && g.Driver != manifest.DriverBhyve
+	return g.Brand == manifest.KVM || g.Brand == manifest.Bhyve
 }
 
 // startMetadata answers the requests at the second serial port until QEMU has ended.
 func (m *machine) startMetadata(ctx context.Context) error {
-	dir := m.v.g.Path("")
-	c, err := m.v.g.store.Host.Dial(ctx, "unix", filepath.Join(dir, qemu.SocketMetadata))
-	if err != nil {
-		return err
+	c, err := m.v.g.store.Host.Dial(ctx, "unix", m.v.g.Path(qemu.SocketMetadata))
+	if err == nil {
+		m.v.answerMetadata(ctx, c, m.Process.Ended())
 	}
+	return err
+}
+
+// answerMetadata answers the requests at an end of a serial line until the machine has ended.
+func (v *supervisor) answerMetadata(ctx context.Context, c io.ReadWriteCloser, ended <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { // a change that waits for the lock of the guest ends with it
-		<-m.Process.Ended()
+		<-ended
 		cancel()
 		c.Close()
 	}()
 	go func() {
-		store := &portStore{ctx: ctx, store: m.v.g.store, known: m.v.g.Guest}
+		store := &portStore{ctx: ctx, store: v.g.store, known: v.g.Guest}
 		if err := serveMetadata(c, store); err != nil && ctx.Err() == nil {
-			fmt.Fprintln(m.v.log, "metadata:", err)
+			fmt.Fprintln(v.log, "metadata:", err)
 		}
 	}()
-	return nil
+}
+
+// nullModem are the ends of a serial line between a guest and this machine (nmdm(4)). Tests replace it.
+var nullModem = func(uuid string) (guest, host string) { return "/dev/nmdm" + uuid + "A", "/dev/nmdm" + uuid + "B" }
+
+// openModem opens an end of such a line.
+func openModem(name string) (*os.File, error) {
+	// Without the flag, it would wait for the other end.
+	f, err := os.OpenFile(name, os.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := f.SyscallConn()
+	if err == nil {
+		cerr := raw.Control(func(fd uintptr) { _, err = term.MakeRaw(int(fd)) })
+		err = errors.Join(err, cerr)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // portStore is the metadata of a guest that runs.

@@ -33,8 +33,13 @@ const MaxPath = 103
 // MinMemory is the least memory of a guest.
 const MinMemory = 128 * unit.MiB
 
-// Firmware is the UEFI firmware of the package edk2-bhyve.
-const Firmware = "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd"
+// Firmware is the UEFI firmware of the package edk2-bhyve. FirmwareCode is the same firmware, which keeps
+// its variables in a file of the machine, at first a copy of FirmwareVariables.
+const (
+	Firmware          = "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd"
+	FirmwareCode      = "/usr/local/share/uefi-firmware/BHYVE_UEFI_CODE.fd"
+	FirmwareVariables = "/usr/local/share/uefi-firmware/BHYVE_UEFI_VARS.fd"
+)
 
 // The controllers of disks. A CD is in a drive of its own.
 const (
@@ -65,6 +70,10 @@ type Machine struct {
 	Devices []string
 	// Firmware is a file on the host; "" is a machine that bhyveload has loaded.
 	Firmware string
+	// Variables is a file on the host that the firmware writes its variables to; "" is none.
+	Variables string
+	// Second is the device of the host that is the second serial line; "" is none.
+	Second string
 	// Config is a file on the host with a Screen; "" is none.
 	Config string
 }
@@ -105,8 +114,15 @@ func (m *Machine) CommandLine() []string {
 		argv = append(argv, "-s", fmt.Sprintf("%d:0,%s", firstSlot+i, d))
 	}
 	argv = append(argv, "-l", "com1,stdio")
+	if m.Second != "" {
+		argv = append(argv, "-l", "com2,"+m.Second)
+	}
 	if m.Firmware != "" {
-		argv = append(argv, "-l", "bootrom,"+m.Firmware)
+		rom := "bootrom," + m.Firmware
+		if m.Variables != "" {
+			rom += "," + m.Variables
+		}
+		argv = append(argv, "-l", rom)
 	}
 	if m.Config != "" {
 		argv = append(argv, "-k", m.Config, "-s", fmt.Sprintf("%d:0,xhci,tablet", tabletSlot))
@@ -172,6 +188,16 @@ func Check(ctx context.Context, host conn.Conn) driver.Availability {
 	return a
 }
 
+// CheckModem refuses a host without null modems, which can be a second serial line.
+func CheckModem(ctx context.Context, host conn.Conn) error {
+	_, there, err := guest.Ask(ctx, host, "kldstat", "-q", "-m", "nmdm")
+	if err == nil && !there {
+		err = fault.WithFix(fault.New(fault.Unsupported, "the kernel has no nmdm, by which guests reach their metadata"),
+			"kldload nmdm")
+	}
+	return err
+}
+
 // process matches the title of a machine's process, for pgrep and pkill.
 func process(name string) string { return "bhyve: " + name + "( |$)" }
 
@@ -199,12 +225,17 @@ func Destroy(ctx context.Context, s *guest.Sweep, name string) {
 	}
 }
 
-// CheckFiles refuses a host without the firmware.
+// CheckFiles refuses a host without the firmware that keeps its variables.
 func CheckFiles(ctx context.Context, host conn.Conn) error {
-	_, there, err := guest.Ask(ctx, host, "test", "-e", Firmware)
-	if err == nil && !there {
-		err = fault.WithFix(fault.New(fault.Unsupported, "the firmware %s is not installed", Firmware),
-			"pkg install edk2-bhyve")
+	for _, file := range []string{FirmwareCode, FirmwareVariables} {
+		_, there, err := guest.Ask(ctx, host, "test", "-e", file)
+		if err == nil && !there {
+			err = fault.WithFix(fault.New(fault.Unsupported, "the firmware %s is not installed", file),
+				"pkg install edk2-bhyve")
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }

@@ -11,13 +11,14 @@ import (
 
 // The command lines are those of the manuals.
 func TestCommandLine(t *testing.T) {
-	m := Machine{Name: "g", CPUs: 2, Memory: 512 * unit.MiB, Pins: []int{4, 6}, Firmware: "/fw", Config: "/conf",
+	m := Machine{Name: "g", CPUs: 2, Memory: 512 * unit.MiB, Pins: []int{4, 6}, Firmware: "/fw", Variables: "/vars", Second: "/dev/nmdm1A", Config: "/conf",
 		Devices: []string{Disk(VirtioBlk, "/d"), Disk(CD, "/i.iso"), Card("virtio-net", "bog1", "02:00:00:00:00:01", 1400),
 			Card("e1000", "bog2", "02:00:00:00:00:02", 0), Agent("/dir")}}
 	want := "bhyve -H -A -P -u -c 2 -m 512M -p 0:4 -p 1:6 -s 0:0,hostbridge -s 1:0,lpc -s 2:0,virtio-blk,/d " +
 		"-s 3:0,ahci-cd,/i.iso,ro -s 4:0,virtio-net,bog1,type=tap,mac=02:00:00:00:00:01,mtu=1400 " +
 		"-s 5:0,e1000,bog2,type=tap,mac=02:00:00:00:00:02 -s 6:0,virtio-console,bakeoff=/dir/c -l com1,stdio " +
-		"-l bootrom,/fw -k /conf -s 31:0,xhci,tablet g"
+		"-l com2,/dev/nmdm1A " +
+		"-l bootrom,/fw,/vars -k /conf -s 31:0,xhci,tablet g"
 	if got := strings.Join(m.CommandLine(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -64,14 +64,15 @@ func New(dir string) *Host {
 	fixed := func(out string) fake.Program {
 		return func(c *fake.Call) int { c.Printf("%s\n", out); return 0 }
 	}
-	h.Host = &fake.Host{Dir: dir, Passed: []string{"cp"}, Programs: map[string]fake.Program{
+	h.Host = &fake.Host{Dir: dir, Programs: map[string]fake.Program{
 		"uname": func(c *fake.Call) int {
 			c.Printf("%s\n", map[string]string{"-s": "FreeBSD", "-r": "14.2-RELEASE"}[c.Argv[1]])
 			return 0
 		},
 		"id": fixed("0"), "sysctl": fixed("beavis"), "ifconfig": with(ifconfig), "bhyvectl": with(h.bhyvectl),
 		"bhyveload": with(bhyveload), "bhyve": h.run, "zfs": with(zfs), "makefs": makefs,
-		"pgrep": with(h.pgrep), "pkill": h.pkill, "test": h.test,
+		"pgrep": with(h.pgrep), "pkill": h.pkill, "test": h.test, "cp": copyFile,
+		"kldstat": func(*fake.Call) int { return 0 },
 	}}
 	return h
 }
@@ -100,8 +101,23 @@ func (h *Host) drop(m *Machine) {
 	h.live = slices.DeleteFunc(h.live, func(x *Machine) bool { return x == m })
 }
 
+// NewVariables is the content of the file with the variables of a firmware that never ran.
+const NewVariables = "no variables\n"
+
+// copyFile is cp. The firmware is not on this machine.
+func copyFile(c *fake.Call) int {
+	if len(c.Argv) != 3 || c.Argv[1] != bhyve.FirmwareVariables {
+		return c.Real(c.Argv...)
+	}
+	if err := os.WriteFile(c.Argv[2], []byte(NewVariables), 0o644); err != nil {
+		return c.Failf("%v", err)
+	}
+	return 0
+}
+
 func (h *Host) test(c *fake.Call) int {
-	if slices.Equal(c.Argv[1:], []string{"-e", bhyve.Firmware}) {
+	if len(c.Argv) == 3 && c.Argv[1] == "-e" && slices.Contains([]string{bhyve.Firmware, bhyve.FirmwareCode,
+		bhyve.FirmwareVariables}, c.Argv[2]) {
 		if h.NoFirmware {
 			return 1
 		}

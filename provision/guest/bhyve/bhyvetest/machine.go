@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type Machine struct {
 	Devices []string
 	// Config is what the file of -k sets.
 	Config map[string]string
+	// Variables is the file with those of the firmware; "" is none.
+	Variables string
 	// Interrupts counts those that cannot be masked.
 	Interrupts atomic.Int32
 
@@ -145,9 +148,14 @@ func read(c *fake.Call) (*Machine, error) {
 	m := &Machine{Name: rest[0], CPUs: fake.Last(flags['c']), Memory: fake.Last(flags['m']), end: make(chan int, 1)}
 	for _, l := range flags['l'] {
 		switch device, conf, _ := strings.Cut(l, ","); {
-		case device == "com1" && conf == "stdio":
+		case device == "com1" && conf == "stdio", device == "com2" && strings.HasSuffix(conf, "A"):
 		case device == "bootrom" && strings.HasPrefix(conf, "/"):
 			m.rom = true
+			if _, m.Variables, _ = strings.Cut(conf, ","); m.Variables != "" {
+				if _, err := os.Stat(m.Variables); err != nil {
+					return nil, fmt.Errorf("error opening varfile: %w", err)
+				}
+			}
 		default:
 			return nil, fmt.Errorf("invalid lpc device configuration '%s'", l)
 		}
