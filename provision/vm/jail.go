@@ -37,9 +37,18 @@ func systemOf(b manifest.Brand) string {
 	return "freebsd"
 }
 
+// leastFreeBSD is the oldest release whose commands have the options that guests in jails need.
+const leastFreeBSD = 14
+
 // checkJail refuses a jail that this machine cannot limit. The driver's own check said that it can
 // have jails.
 func checkJail(a driver.Availability) error {
+	release := a.Facts["release"] // such as 14.3-RELEASE-p1
+	major, _, _ := strings.Cut(release, ".")
+	if n, err := strconv.Atoi(major); err == nil && n < leastFreeBSD {
+		return fault.WithFix(fault.New(fault.Unsupported, "driver jail: this machine has FreeBSD %s, and guests in jails "+
+			"need the commands of FreeBSD %d", release, leastFreeBSD), "upgrade FreeBSD")
+	}
 	if a.Facts["racct"] == "1" {
 		return nil
 	}

@@ -379,6 +379,19 @@ func TestJailRefused(t *testing.T) {
 		}
 	}
 	set("", "")
+	uname := b.fake.Programs["uname"]
+	b.fake.Programs["uname"] = func(c *fake.Call) int {
+		if slices.Contains(c.Argv, "-r") {
+			c.Printf("13.4-RELEASE-p1\n")
+			return 0
+		}
+		return uname(c)
+	}
+	if _, err := b.make(b.guest(`{"brand": "joyent", "image": "$ROOT"}`)); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "this machine has FreeBSD 13.4-RELEASE-p1") {
+		t.Errorf("an old release: %v", err)
+	}
+	b.fake.Programs["uname"] = uname
 	for what, want := range map[string]manifest.Brand{filepath.Join(b.dir, "root"): manifest.Joyent, "alpine:3.20": "",
 		filepath.Join(b.dir, "penguin"): manifest.LX, "tank/jails/base@clean": manifest.Joyent, b.dir: ""} {
 		if got := brandOfRoot(what); got != want {
