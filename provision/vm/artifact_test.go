@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/disk"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/registry/registrytest"
 	"bakeoff/provision/service/build"
@@ -148,5 +150,34 @@ func TestFilesOfGuests(t *testing.T) {
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "no file or folder") ||
 		!strings.Contains(fault.Fix(err), ":latest") {
 		t.Errorf("%v; %s", err, fault.Fix(err))
+	}
+}
+
+// A disk with a kernel of NetBSD starts as QEMU's microvm: without ACPI, with the firmware that makes the
+// table of processors, and with the command line as it was written.
+func TestKernelOfNetBSD(t *testing.T) {
+	if _, err := exec.LookPath("qemu-img"); err != nil {
+		t.Skip("needs qemu-img: apt-get install qemu-utils")
+	}
+	dir := t.TempDir()
+	kernel, root := filepath.Join(dir, "netbsd-SMOL"), filepath.Join(dir, "root.img")
+	elf := make([]byte, 128) // with one segment, of notes
+	copy(elf, "\x7fELF\x02\x01\x01")
+	elf[16], elf[18], elf[20], elf[32], elf[54], elf[56] = 2, 62, 1, 64, 56, 1
+	elf[64], elf[72], elf[96] = 4, 128, 20
+	elf = append(elf, "\x04\x00\x00\x00\x04\x00\x00\x00\x12\x00\x00\x00Xen\x00\x00\x00\x10\x00"...) // PVH
+	elf = append(elf, "\x00NetBSD 10.99.12 (SMOL) #0: made for this test\x00virtio_mmio.device=\x00"...)
+	if err := errors.Join(os.WriteFile(kernel, elf, 0o600), os.WriteFile(root, make([]byte, 1<<20), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{State: t.TempDir(), Host: local.Conn{}}
+	p, err := s.Prepare(t.Context(), nil, Source{What: "disk:" + root, Kernel: kernel, Append: "root=ld0a console=com"},
+		build.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Brand != manifest.MicroVM || p.Machine != qemu.MicroVM || p.Kernel != kernel || !p.NoACPI || !p.Bare ||
+		p.Wants != qemu.SeaBIOS || p.Append != "root=ld0a console=com" || len(p.Disks) != 1 || p.Disks[0].Boots {
+		t.Errorf("the machine starts from %+v", p)
 	}
 }

@@ -40,13 +40,30 @@ func TestManyMachines(t *testing.T) {
 
 // A guest that is started again whenever it ends stays stopped when a command has stopped it.
 func TestStopEndsRestarts(t *testing.T) {
-	h := home(t)
+	h := networkHome(t)
 	do(t, h, "run", tiny(t, h), "--brand", "docker", "--memory", "32MiB", "--name", "a", "--restart", "always")
 	do(t, h, "stop", "a")
 	if g := guest(t, h, "a"); g.State != vm.Stopped || g.Supervisor != 0 {
 		t.Errorf("it is %s and has the supervisor %d: %s", g.State, g.Supervisor, g.Why)
 	}
 	do(t, h, "delete", "a")
+	// on-failure starts it again after an error only, with what it has written.
+	dir := box(t, h, "twice", []string{"/bin/busybox", "sh", "-c",
+		"echo starts; test -e /once && exit 0; /bin/busybox touch /once; exit 1"})
+	do(t, h, "run", dir, "--brand", "docker", "--memory", "32MiB", "--name", "b", "--restart", "on-failure")
+	for late := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		g := guest(t, h, "b")
+		if g.State == vm.Stopped && g.Supervisor == 0 {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("it is %s: %s", g.State, g.Why)
+		}
+	}
+	if got := do(t, h, "logs", "b"); got != "starts\nstarts" {
+		t.Errorf("it printed %q", got)
+	}
+	do(t, h, "delete", "b")
 	leavesNothing(t, h)
 }
 
