@@ -37,6 +37,7 @@ type Group struct {
 	label  string
 	name   string   // path in every hierarchy: bakeoff/<label> unless adopted from a process
 	dirs   []string // existing directories, one a hierarchy
+	outer  *Group   // see Within
 	mu     sync.Mutex
 	limits facts.Limits // guarded by mu once others use the group
 }

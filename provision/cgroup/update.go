@@ -1,10 +1,12 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,20 +24,44 @@ func (g *Group) Update(ctx context.Context, memory unit.Bytes, quota float64) er
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limits.NotEnforced = maps.Clone(g.limits.NotEnforced) // callers of Limits have the old one
-	before := g.limits.Memory
+	before, holder := g.limits.Memory, cmp.Or(g.outer, g)
 	if before != nil && *before != memory {
-		if err := g.changeMemory(ctx, *before, memory); err != nil {
+		if err := holder.changeMemory(ctx, *before, memory); err != nil {
 			return err
 		}
 		g.limits.Memory = &memory
 	}
-	err := g.changeQuota(ctx, quota)
+	err := g.changeQuotas(ctx, quota)
 	if err != nil && before != nil && *before != memory {
 		ctx = context.WithoutCancel(ctx)
-		err = errors.Join(err, g.changeMemory(ctx, memory, *before))
+		err = errors.Join(err, holder.changeMemory(ctx, memory, *before))
 		g.limits.Memory = before
 	}
 	return err
+}
+
+// Within says that g is in outer, which has the limit of memory, and may have that of CPU time, too. Update
+// then changes both.
+func (g *Group) Within(outer *Group) { g.outer = outer }
+
+// changeQuotas changes the limit of CPU time of the group and of the one that it is in. In version 1, a
+// group cannot have a higher limit than the one that it is in.
+func (g *Group) changeQuotas(ctx context.Context, quota float64) error {
+	if g.outer == nil || g.outer.limits.Quota == nil {
+		return g.changeQuota(ctx, quota)
+	}
+	before := *g.outer.limits.Quota
+	order := []*Group{g, g.outer}
+	if quota == 0 || quota > before {
+		slices.Reverse(order)
+	}
+	if err := order[0].changeQuota(ctx, quota); err != nil {
+		return err
+	}
+	if err := order[1].changeQuota(ctx, quota); err != nil {
+		return errors.Join(err, order[0].changeQuota(context.WithoutCancel(ctx), before))
+	}
+	return nil
 }
 
 // changeMemory changes the limit of memory of a group in use.

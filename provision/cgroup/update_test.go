@@ -71,6 +71,70 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// A group that is in another one with the limits changes both, in an order that the kernel permits, or none.
+func TestUpdateWithin(t *testing.T) {
+	outer := real(t, ours+"-within", Limits{Memory: 64 * unit.MiB, Quota: 0.5})
+	if len(outer.Limits().NotEnforced) > 0 {
+		t.Skip("needs the controllers cpu and memory:", outer.Limits().NotEnforced)
+	}
+	memory := filepath.Join(outer.v1Dir("memory"), "memory.limit_in_bytes")
+	cpu, own := outer.v1Dir("cpu"), "cpu.cfs_quota_us"
+	if outer.v1Dir("memory") == "" {
+		memory, cpu, own = filepath.Join(outer.v2Dir(), "memory.max"), outer.v2Dir(), "cpu.max"
+		if err := os.WriteFile(filepath.Join(cpu, "cgroup.subtree_control"), []byte("+cpu"), 0o600); err != nil {
+			t.Skip(err)
+		}
+	}
+	inner := &Group{host: outer.host, files: outer.files, layout: outer.layout, label: outer.label,
+		name: outer.name + "/in"}
+	for _, d := range outer.dirs {
+		d = filepath.Join(d, "in")
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := os.Remove(d); err != nil {
+				t.Error(err)
+			}
+		})
+		inner.dirs = append(inner.dirs, d)
+	}
+	if err := inner.take(t.Context(), Limits{Memory: 64 * unit.MiB, Quota: 0.5}); err != nil {
+		t.Fatal(err)
+	}
+	inner.Within(outer)
+	has := func(file string) string {
+		t.Helper()
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(b))
+	}
+	for _, x := range []struct {
+		memory unit.Bytes
+		quota  float64
+		cpu    string
+	}{{48 * unit.MiB, 0.25, "25000"}, {96 * unit.MiB, 0.75, "75000"}, {80 * unit.MiB, 0, ""},
+		{40 * unit.MiB, 0.1, "10000"}} {
+		if err := inner.Update(t.Context(), x.memory, x.quota); err != nil {
+			t.Fatal(err)
+		}
+		if got := has(memory); got != digits(x.memory) || *inner.Limits().Memory != x.memory {
+			t.Errorf("the limit of memory is %s, and %v", got, inner.Limits().Memory)
+		}
+		in, out := has(filepath.Join(cpu, "in", own)), has(filepath.Join(cpu, own))
+		if x.cpu != "" && !strings.HasPrefix(in, x.cpu) || x.quota == 0 && !strings.HasPrefix(in, "max") && in != "-1" {
+			t.Errorf("the limit of CPU time is %s instead of %s", in, x.cpu)
+		}
+		// After no limit, the inner group alone has one.
+		unlimited := strings.HasPrefix(out, "max") || out == "-1"
+		if x.quota > 0.1 && !strings.HasPrefix(out, x.cpu) || x.quota <= 0.1 && !unlimited {
+			t.Errorf("outside, the limit of CPU time is %s", out)
+		}
+	}
+}
+
 func digits(b unit.Bytes) string { return strconv.FormatInt(int64(b), 10) }
 
 // On a host with version 2 alone the right files get the right values.

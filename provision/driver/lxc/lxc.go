@@ -171,7 +171,12 @@ func start(ctx context.Context, e *isolation.Env, g wire.Setup) error {
 	if err != nil || pid < 1 {
 		return fault.New(fault.Subject, "lxc-start: the container has ended; its log ends with:\n%s", tail(ctx, e))
 	}
-	return e.AdoptOf(ctx, pid, path.Join(e.Spec.Label, payload))
+	outer := e.Group
+	if err := e.AdoptOf(ctx, pid, path.Join(e.Spec.Label, payload)); err != nil {
+		return err
+	}
+	e.Group.Within(outer)
+	return nil
 }
 
 // command is an LXC program with the common flags.

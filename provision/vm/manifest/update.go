@@ -484,9 +484,10 @@ func (g Guest) Values(path string) (out []string) {
 // filters are the properties of NICs that say what a guest may send.
 var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_server|blocked_outgoing_ports)$`)
 
-// LimitsLive tells whether limits change while the guest runs. LXC's containers have a second group,
-// whose limits bakeoff does not change.
-func (g Guest) LimitsLive() bool { return slices.Contains([]string{Crun, Runc, Nspawn}, DriverOf(g)) }
+// LimitsLive tells whether limits change while the guest runs.
+func (g Guest) LimitsLive() bool {
+	return slices.Contains([]string{Crun, Runc, Nspawn, LXC}, DriverOf(g))
+}
 
 func (g Guest) whenOf(path string) When {
 	name, _, _ := strings.Cut(path, ".")

@@ -83,7 +83,7 @@ nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 
 // The limits of some containers change while they run.
 func TestWhenLimitsChange(t *testing.T) {
-	for driver, want := range map[string]When{Crun: Live, Runc: Live, Nspawn: Live, LXC: NextBoot, Jail: NextBoot} {
+	for driver, want := range map[string]When{Crun: Live, Runc: Live, Nspawn: Live, LXC: Live, Jail: NextBoot} {
 		old := Guest{Brand: "docker", Driver: driver, RAM: 128, MaxPhysicalMemory: 128}
 		Complete(&old)
 		after := old

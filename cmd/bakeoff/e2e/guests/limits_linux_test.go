@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/unit"
+	"bakeoff/provision/vm/manifest"
 )
 
 // groupFile reads a file of the control group of a container: the first of names that exists.
@@ -34,7 +35,7 @@ func groupFile(t *testing.T, uuid string, names ...string) string {
 // An update changes the limits of a running container at once, and says so. Memory below what the
 // programs use is refused, and nothing changes then.
 func TestLimitsOfRunning(t *testing.T) {
-	for _, driver := range []string{"crun", "nspawn"} {
+	for _, driver := range []string{"crun", "nspawn", "lxc"} {
 		t.Run(driver, func(t *testing.T) { limitsOfRunning(t, driver) })
 	}
 }
@@ -68,6 +69,11 @@ func limitsOfRunning(t *testing.T, driver string) {
 	quota := func() string { return groupFile(t, uuid, "cpu.max", "cpu.cfs_quota_us") }
 	if memory() != mib(96) || !strings.HasPrefix(quota(), "50000") {
 		t.Errorf("the limits are %s and %s", memory(), quota())
+	}
+	if driver == manifest.LXC { // its programs are in a second group
+		if got := groupFile(t, uuid, "payload/cpu.max", "payload/cpu.cfs_quota_us"); !strings.HasPrefix(got, "50000") {
+			t.Errorf("the inner limit is %s", got)
+		}
 	}
 	hog := h.Command("vm", "exec", "w", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=48M") // it fills one buffer
 	if err := hog.Start(); err != nil {
