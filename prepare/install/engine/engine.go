@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/prepare/install/probe"
@@ -125,9 +126,10 @@ func (e *Engine) havePrograms(ctx context.Context) error {
 	return nil
 }
 
-// program is a command without env and its variables.
+// program is a command without env and its variables, and without unshare and its flags.
 func program(argv []string) []string {
-	for len(argv) > 0 && (argv[0] == "env" || strings.Contains(argv[0], "=")) {
+	for len(argv) > 0 && (argv[0] == "env" || argv[0] == "unshare" || strings.HasPrefix(argv[0], "-") ||
+		strings.Contains(argv[0], "=")) {
 		argv = argv[1:]
 	}
 	return argv
@@ -227,7 +229,7 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 		return e.release(ctx, e.Plan.Step(s.Releases))
 	}
 	state := e.states[s.ID]
-	if state == eventDone && (s.Once || len(s.Checks) == 0) {
+	if state == eventDone && (s.Once || len(s.Checks) == 0) || s.Until != "" && e.states[s.Until] == eventDone {
 		return nil
 	}
 	interrupted := state == eventStart
@@ -251,6 +253,9 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 				"find out what changed the disk. resume does not destroy data a second time; to do so, make another plan")
 		}
 	}
+	if err := e.haveRoom(ctx, s.Room); err != nil {
+		return err
+	}
 	if err := e.append(Line{Event: eventStart, Step: s.ID}); err != nil {
 		return err
 	}
@@ -267,6 +272,27 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 		return err
 	}
 	return e.append(Line{Event: eventDone, Step: s.ID})
+}
+
+// haveRoom refuses a file system that has too little free space.
+func (e *Engine) haveRoom(ctx context.Context, r *plan.Room) error {
+	if r == nil {
+		return nil
+	}
+	out, err := e.output(ctx, "stat", "-f", "-c", "%a %S", r.Dir)
+	if err != nil {
+		return err
+	}
+	var blocks, size int64
+	if _, err := fmt.Sscan(out, &blocks, &size); err != nil {
+		return fault.New(fault.Lab, "stat printed %s", safetext.Line(out))
+	}
+	if free := blocks * size; free < r.Bytes {
+		return fault.WithFix(fault.New(fault.Unsupported, "%s has %s of free space, and the packages need %s", r.Dir,
+			unit.Bytes(free>>20<<20), unit.Bytes(r.Bytes)), "give the rescue system more memory or mount another disk there, "+
+			"or make a plan with another download_dir, or with download_dir: none")
+	}
+	return nil
 }
 
 // settled waits until a step that was run shows in its checks.
@@ -361,11 +387,20 @@ func (e *Engine) output(ctx context.Context, argv ...string) (string, error) {
 }
 
 // cause is the line that says why a command failed: the first error of apt and mmdebstrap, which
-// print others after it, or the last line.
+// print others after it, or the last line. apt says before it how much it wanted to download, and
+// why it believes no signature.
 func cause(said string) string {
+	before := ""
 	for line := range strings.Lines(said) {
-		if strings.HasPrefix(line, "E: ") {
-			return strings.TrimSpace(line)
+		line = strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(line, "Need to get "), strings.HasPrefix(line, "W: GPG error: "):
+			before = line
+		case !strings.HasPrefix(line, "E: "):
+		case before != "" && (strings.Contains(line, "enough free space") || strings.Contains(line, "is not signed")):
+			return before + " " + line
+		default:
+			return line
 		}
 	}
 	return lastLine(said)

@@ -28,6 +28,7 @@ var fakes = map[string]func(f *fake, args []string) error{
 	"hostid": (*fake).hostid, "xbps-install": (*fake).xbpsInstall, "xbps-query": (*fake).xbpsQuery,
 	"chroot": (*fake).chroot, "cryptsetup": (*fake).cryptsetup, "mount": (*fake).mount, "umount": (*fake).umount,
 	"efibootmgr": (*fake).efibootmgr, "curl": (*fake).curl, "mmdebstrap": (*fake).mmdebstrap,
+	"apt-get": (*fake).aptGet,
 }
 
 // fake is the state of the programs. keep outlives the machine, run does not.
@@ -134,30 +135,6 @@ func (f *fake) unpack(root string, packages ...string) error {
 	return nil
 }
 
-func (*fake) curl(args []string) error {
-	if u := args[len(args)-1]; !strings.HasSuffix(u, "/dists/trixie/InRelease") &&
-		!strings.HasSuffix(u, "/dists/bookworm/InRelease") {
-		return errors.New("The requested URL returned error: 404")
-	}
-	return nil
-}
-
-// mmdebstrap makes the tree that base-system makes, where there is none. It can also only see that
-// there are packages of some names.
-func (f *fake) mmdebstrap(args []string) error {
-	if args[0] == "--simulate" {
-		names, _ := strings.CutPrefix(args[2], "--include=")
-		if missing := os.Getenv("FAKE_MISSING"); missing != "" && slices.Contains(strings.Split(names, ","), missing) {
-			return errors.New("Unable to locate package " + missing)
-		}
-		return nil
-	}
-	if _, err := os.Lstat(args[len(args)-2] + "/etc/passwd"); err == nil {
-		return errors.New("mknod: /dev/console: File exists") // a second run into what the first one left
-	}
-	return f.unpack(args[len(args)-2], "base-system")
-}
-
 // debian does what programs of Debian would do in a root.
 func (f *fake) debian(root string, args []string) (known bool, err error) {
 	put := func(name, text string) error {
@@ -166,10 +143,19 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	last := args[len(args)-1]
 	switch args[0] {
 	case "apt-get":
-		if args[1] == "update" || args[1] == "full-upgrade" {
-			return true, put("/var/lib/apt/lists/all", "")
+		switch args[1] {
+		case "update":
+			return true, aptUpdate(root)
+		case "clean":
+			return true, errors.Join(os.RemoveAll(root+"/var/cache/apt/archives"),
+				os.Mkdir(root+"/var/cache/apt/archives", 0o755))
+		case "full-upgrade":
+			return true, aptInstall(root, nil, true)
 		}
 		_, packages := options(args[1:], "o")
+		if err := aptInstall(root, packages[1:], true); err != nil {
+			return true, err
+		}
 		for _, p := range packages[1:] {
 			err = errors.Join(err, put("/var/lib/dpkg/info/"+p+".list", ""))
 			switch p {

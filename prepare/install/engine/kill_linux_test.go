@@ -128,6 +128,7 @@ type machine struct {
 	bsd            bool     // it runs NetBSD
 	holder         *exec.Cmd
 	xbps           *repository // of Void
+	deb            *archive    // of Debian
 }
 
 func newMachine(t *testing.T, disks int) *machine {
@@ -148,7 +149,7 @@ func newMachine(t *testing.T, disks int) *machine {
 			t.Fatal(err)
 		}
 	}
-	m.xbps = newRepository(t, m.dir+"/keys")
+	m.xbps, m.deb = newRepository(t, m.dir+"/keys"), newArchive(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +302,8 @@ func (m *machine) env() []string {
 }
 
 // voidSpec and debianSpec are what follows the disk: %[1]s is the folder of the secrets,
-// %[2]s the digest of the boot loader, %[3]s the other disk and %[4]s the repository of Void.
+// %[2]s the digest of the boot loader, %[3]s the other disk, %[4]s the repository of Void and %[5]s
+// that of Debian.
 const (
 	voidSpec = `recipe: void-zfs
 mirror: %[4]s
@@ -332,12 +334,14 @@ secrets: {swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 `
 	grubSpec = `recipe: debian-zfs
 release: bookworm
+mirror: %[5]s
 mirror_disk: %[3]s
 swap_gib: 3
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 `
 	debianSpec = `recipe: debian-zfs
 release: trixie
+mirror: %[5]s
 hibernate: true
 swap_gib: 3
 microcode: amd
@@ -370,6 +374,7 @@ func (m *machine) plan(text string) *plan.Plan {
 	text = strings.ReplaceAll(text, "%[2]s", hex.EncodeToString(sum[:]))
 	text = strings.ReplaceAll(text, "%[3]s", m.disks[len(m.disks)-1])
 	text = strings.ReplaceAll(text, "%[4]s", m.xbps.url)
+	text = strings.ReplaceAll(text, "%[5]s", m.deb.url)
 	text = "schema: " + spec.Schema + "\nhostname: box\ndisk: " + m.disk + "\n" + text
 	s, err := spec.Parse("install.yaml", []byte(text))
 	if err != nil {
@@ -548,10 +553,7 @@ func killedUntil(t *testing.T, m *machine, p *plan.Plan, stride int, endState fu
 			if i, err = strconv.Atoi(at); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			// A program that was just being started still holds what the killed process had open.
-			for end := time.Now().Add(time.Minute); lock.Held(filepath.Join(record, "lock")) && time.Now().Before(end); {
-				time.Sleep(time.Millisecond)
-			}
+			m.unlocked(record)
 			killed++
 			if killed%5 == 0 { // the machine goes too
 				m.powerOff()
@@ -569,6 +571,14 @@ func killedUntil(t *testing.T, m *machine, p *plan.Plan, stride int, endState fu
 		if got := endState(); got != want {
 			t.Errorf("the end differs:\n%s", firstDifference(want, got))
 		}
+	}
+}
+
+// unlocked waits until a killed engine's folder is free: a program that was just being started
+// still holds what the killed process had open.
+func (m *machine) unlocked(record string) {
+	for end := time.Now().Add(time.Minute); lock.Held(filepath.Join(record, "lock")) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
 }
 

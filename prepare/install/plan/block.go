@@ -21,8 +21,10 @@ type recipe struct {
 	// Two ways to start without ZFSBootMenu, from what anybody can read: uki is a unified kernel
 	// image on the ESP, grub reads kernel and initramfs from a pool of their own.
 	uki, grub bool
-	// download are the packages that come from the repository of the specification.
+	// download are the packages that come from the repository of the specification. In Debian, the
+	// first ones, as many as system, are installed before those that the specification names.
 	download []string
+	system   int
 }
 
 const (

@@ -1,9 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
+
+	"bakeoff/prepare/install/spec"
 )
 
 // debianZFS is the recipe debian-zfs: Debian 12 or 13 with an encrypted root on ZFS, started
@@ -21,9 +24,14 @@ func (r *recipe) debianZFS() {
 		r.assert("modules-verify", "verify the archive of modules before the disk is touched", "sha256sum", m.File).
 			expect(m.SHA256).Local = true
 	}
-	r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
-		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease").Local = true
-	if r.spec.Base.File == "" { // the names come last
+	s := r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
+		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease")
+	s.Local = true
+	switch {
+	case r.downloads() != "":
+		s.Until = "download"
+		r.debianDownload()
+	case r.spec.Base.File == "": // the names come last
 		r.run("packages-exist", "see that the repositories have all packages, and that they can be installed together",
 			slices.Concat([]string{"mmdebstrap", "--simulate", "--variant=important", "--include=ca-certificates",
 				r.spec.Release, "/dev/null"}, r.sources())...).Local = true
@@ -57,25 +65,116 @@ func (r *recipe) debianZFS() {
 	if s := r.Step("packages-exist"); s != nil {
 		s.Argv[3] += "," + strings.Join(r.download, ",")
 	}
+	r.nameDownloads()
 	r.leave()
 	r.exported()
 }
 
+// debianKeys verify the signatures of Debian's archives. The package of them is in every Debian.
+const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
 // sources are the lines of sources.list.
 func (r *recipe) sources() []string {
-	const parts = " main contrib non-free-firmware"
-	deb, release := "deb "+r.spec.Mirror+" ", r.spec.Release
-	return []string{deb + release + parts, deb + release + "-updates" + parts,
-		"deb http://security.debian.org/debian-security " + release + "-security" + parts}
+	const parts, deb = " main contrib non-free-firmware", "deb [signed-by=" + debianKeys + "] "
+	mirror, release := deb+r.spec.Mirror+" ", r.spec.Release
+	return []string{mirror + release + parts, mirror + release + "-updates" + parts,
+		deb + "http://security.debian.org/debian-security " + release + "-security" + parts}
+}
+
+// Folders of apt, in the new system and below that of the downloads.
+const (
+	aptLists    = "/var/lib/apt/lists"
+	aptArchives = "/var/cache/apt/archives"
+)
+
+// The free space, in bytes, that the rescue system needs for lists and packages, and for the base
+// system while it is made. Debian 13 with a kernel and a compiler took 596 MiB of both. apt itself
+// refuses packages for which there is no room.
+const (
+	roomPackages = 768 << 20
+	roomBase     = 512 << 20
+)
+
+// downloads is the folder of the rescue system for the packages, or "".
+func (r *recipe) downloads() string {
+	if r.spec.Downloads == "none" {
+		return ""
+	}
+	return cmp.Or(r.spec.Downloads, spec.DownloadDir) + "/debian"
+}
+
+// debianDownload makes the base system, and downloads all packages that the plan installs. Its
+// folder is a root for apt, with the sources of the new system and the list of the packages of its
+// base system. So apt finds the packages that it will want there, and verifies signatures and
+// digests.
+func (r *recipe) debianDownload() {
+	s, dir, first := r.spec, r.downloads(), len(r.Steps)
+	r.run("download-clear", "remove what another installation downloaded", "rm", "-rf",
+		"--one-file-system", dir)
+	r.run("download-folder", "make a folder for the packages", "mkdir", "-p", dir+"/tmp", dir+"/etc/apt/apt.conf.d",
+		dir+"/etc/apt/preferences.d", dir+aptLists, dir+aptArchives).check("test", "-d", dir+aptArchives)
+	room := r.run("download-room", "see that there is room for the packages", "df", dir)
+	room.Room = &Room{dir, roomPackages}
+	base := s.Base.File
+	if base == "" {
+		room.Room.Bytes += roomBase
+		base = dir + "/base.tar"
+		// mmdebstrap mounts file systems: if it is killed, the kernel removes them with the namespace.
+		b := r.run("download-base", "make an archive of the base system", slices.Concat([]string{"env",
+			"TMPDIR=" + dir + "/tmp", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap",
+			"--variant=important", "--include=ca-certificates", s.Release, base}, r.sources())...).check("test", "-s", base)
+		b.Redo, b.Again = true, []string{"find", dir + "/tmp", "-xdev", "-mindepth", "1", "-delete"}
+	}
+	const status = "/var/lib/dpkg/status"
+	r.run("download-status", "tell apt what the base system has", "tar", "--extract", "--occurrence", "--file", base,
+		"--directory", dir, "."+status).check("test", "-s", dir+status).Redo = true
+	r.write("download-sources", "tell apt the sources of the new system", "0644", dir+"/etc/apt/sources.list",
+		r.sources()...)
+	r.write("download-config", "let apt use this folder alone", "0644", dir+"/apt.conf", `Dir "`+dir+`";`,
+		`APT::Architecture "amd64";`, `APT::Architectures { "amd64"; };`, `APT::Sandbox::User "root";`,
+		`Acquire::Languages "none";`, `Acquire::Retries "3";`)
+	lists := r.run("download-lists", "download the lists of packages, and verify their signatures",
+		r.aptThere("update", "--error-on=any")...)
+	for _, suite := range []string{"", "-updates", "-security"} {
+		lists.check("find", dir+aptLists, "-name", "*_InRelease").expect("_dists_" + s.Release + suite + "_InRelease")
+	}
+	lists.Redo = true
+	if len(s.Packages) > 0 { // with those of the specification, apt may choose other ones
+		r.run("download-system", "download the packages of the system, and verify them")
+	}
+	r.run("download", "download all packages, and verify them")
+	for i := range r.Steps[first:] {
+		r.Steps[first+i].Local, r.Steps[first+i].Until = true, "cache"
+	}
+}
+
+// aptThere is a command of apt in the folder of the downloads.
+func (r *recipe) aptThere(argv ...string) []string {
+	return slices.Concat([]string{"env", "DEBIAN_FRONTEND=noninteractive", "APT_CONFIG=" + r.downloads() + "/apt.conf",
+		"apt-get"}, argv)
+}
+
+// nameDownloads completes the steps that download packages.
+func (r *recipe) nameDownloads() {
+	for id, names := range map[string][]string{"download-system": r.download[:r.system], "download": r.download} {
+		if s := r.Step(id); s != nil {
+			s.Argv = append(r.aptThere("full-upgrade", "--download-only", "-y"), names...)
+			s.check(append(slices.Clone(s.Argv), "--no-download")...) // it succeeds if all packages are there
+		}
+	}
 }
 
 func (r *recipe) debianBase() {
 	s := r.spec
+	base := s.Base.File
 	argv := []string{"mmdebstrap", "--variant=important", "--skip=check/empty",
 		"--components=main,contrib,non-free-firmware", "--include=ca-certificates", s.Release, target, s.Mirror}
-	if s.Base.File != "" { // the kernel makes the nodes in dev
+	if dir := r.downloads(); base == "" && dir != "" {
+		base = dir + "/base.tar"
+	}
+	if base != "" { // the kernel makes the nodes in dev
 		argv = []string{"tar", "--extract", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--exclude=./dev/*",
-			"--file", s.Base.File, "--directory", target}
+			"--file", base, "--directory", target}
 	}
 	b := r.run("base", "install the base system", argv...)
 	// mmdebstrap refuses device nodes that are there, but not folders.
@@ -164,7 +263,12 @@ func (r *recipe) debianPackages() {
 	// apt-get refuses to work after an interruption until dpkg has read its own journal.
 	r.in("dpkg-settle", "let dpkg end what was interrupted", "dpkg", "--set-selections").
 		check("find", target+"/var/lib/dpkg/updates", "-type", "f").replaces().nothing()
-	r.in("apt-update", "read the lists of packages", "apt-get", "update", "--error-on=any")
+	if dir := r.downloads(); dir != "" {
+		r.run("lists", "give the new system the lists of packages", "cp", "-a", dir+aptLists+"/.", target+aptLists)
+		r.run("cache", "give it the downloaded packages", "cp", "-a", dir+aptArchives+"/.", target+aptArchives)
+	} else {
+		r.in("apt-update", "read the lists of packages", "apt-get", "update", "--error-on=any")
+	}
 	r.in("upgrade", "bring the base system up to date", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "full-upgrade",
 		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold")
 	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
@@ -203,6 +307,7 @@ func (r *recipe) debianPackages() {
 	const scan = "import by scanning: the cache would be that of the installing system"
 	r.unit("enable", "zfs-import-scan", scan).expect("zfs-import-scan.service")
 	r.unit("disable", "zfs-import-cache", scan).nothing()
+	r.system = len(r.download)
 	if len(s.Packages) > 0 {
 		r.apt("packages", "install the packages of the specification", s.Packages...)
 	}
@@ -227,6 +332,10 @@ func (r *recipe) debianPackages() {
 	r.unit("enable", "systemd-networkd", "configure the network cards").expect("systemd-networkd.service")
 	// It replaces resolv.conf, so nothing is downloaded after it.
 	r.apt("resolved", "find names as the network says", "systemd-resolved")
+	if r.downloads() != "" {
+		r.in("cache-remove", "remove the downloaded packages", "apt-get", "clean").
+			check("find", target+aptArchives, "-name", "*.deb").replaces().nothing().Once = true
+	}
 	r.keysPrivate()
 	r.imageHas("initrd.img-*")
 }

@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/shell"
 	"bakeoff/base/strictjson"
+	"bakeoff/base/unit"
 	"bakeoff/prepare/install/spec"
 )
 
@@ -65,6 +66,15 @@ type Step struct {
 	Local bool `json:"local,omitempty"`
 	// Reopen: verify runs the step if it is absent, as it runs steps that have an undo.
 	Reopen bool `json:"reopen,omitempty"`
+	// Until: once the step of this id is done, nothing needs the result of this one any more.
+	Until string `json:"until,omitempty"`
+	Room  *Room  `json:"room,omitempty"`
+}
+
+// Room is free space that a step and those after it need.
+type Room struct {
+	Dir   string `json:"dir"` // on the file system of this folder
+	Bytes int64  `json:"bytes"`
 }
 
 // IDs are the identities that the plan assigns before anything is written.
@@ -240,6 +250,9 @@ func (p *Plan) String() string {
 		}
 		if s.Destroys != "" {
 			fmt.Fprintf(&b, "   destroys: %s\n", s.Destroys)
+		}
+		if s.Room != nil {
+			fmt.Fprintf(&b, "   room:     %s in %s\n", unit.Bytes(s.Room.Bytes), s.Room.Dir)
 		}
 		p.printInput(&b, s.Stdin)
 		for _, c := range s.Checks {

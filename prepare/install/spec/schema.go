@@ -24,7 +24,7 @@ var described = map[string]string{
 	"Spec.mirror_key":    "void-zfs: the fingerprint of the key of that repository; without it, all keys are trusted",
 	"Spec.sets":          "netbsd-zfs: the sets to install; the default is all sets except those of X",
 	"Spec.sets_dir":      "netbsd-zfs: the folder with the sets, kernel and ramdisk, and their SHA512",
-	"Spec.download_dir":  "void-zfs: a folder that gets the packages before the disk is touched, or none",
+	"Spec.download_dir":  "not for netbsd-zfs: a folder that gets the packages before the disk is touched, or none",
 	"Spec.kernel":        "the package of the kernel; netbsd-zfs: the configuration of the kernel",
 	"Spec.kernel_args":   "arguments of the kernel, such as console=ttyS0; not for netbsd-zfs",
 	"Spec.base":          "debian-zfs: an archive of mmdebstrap with the base system; without it, the target makes one",

@@ -15,6 +15,9 @@ import (
 // Schema is the value of the key schema.
 const Schema = "bakeoff/install/v1"
 
+// DownloadDir is the folder of the rescue system that gets packages, if the specification names none.
+const DownloadDir = "/var/tmp/bakeoff-install"
+
 // Recipes are the names of the recipes that exist.
 var Recipes = []string{"void-zfs", "debian-zfs", "netbsd-zfs"}
 
@@ -193,7 +196,7 @@ func (c checker) oneOf(value string, all []string, key string) {
 // fill fills in the defaults that depend on the recipe.
 func (s *Spec) fill() {
 	d := map[string]Spec{
-		"void-zfs":   {Kernel: "linux-lts", Downloads: "/var/tmp/bakeoff-install"},
+		"void-zfs":   {Kernel: "linux-lts", Downloads: DownloadDir},
 		"debian-zfs": {Kernel: "linux-image-amd64", Release: "trixie", Mirror: "http://deb.debian.org/debian"},
 		"netbsd-zfs": {Kernel: "GENERIC", Release: "11.0", Sets: []string{"base", "comp", "etc", "games", "gpufw", "man",
 			"misc", "modules", "rescue", "text"}},
@@ -268,7 +271,7 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.MirrorKey, fingerprint, "write 16 pairs of hexadecimal digits with colons, as in the names of the files "+
 			"in /var/db/xbps/keys", "mirror_key")
 	}
-	if s.Recipe == "void-zfs" {
+	if s.Downloads != "" {
 		c.want(s.Downloads, downloads, "write a folder of the installing system, or none", "download_dir")
 	}
 	if s.Microcode != "" {
@@ -326,7 +329,7 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
 	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak,
-		"mirror_key": s.MirrorKey != "", "download_dir": s.Downloads != ""} {
+		"mirror_key": s.MirrorKey != ""} {
 		if set && s.Recipe != "void-zfs" {
 			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
 		}

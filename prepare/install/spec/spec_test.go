@@ -144,7 +144,8 @@ func TestSizes(t *testing.T) {
 		{"esp_mib: 100\nrelease: bookworm", "write 260 to 65536"}, {"locales: [de_DE.UTF-8, en_US ISO-8859-1]", ""},
 		{"locales: ['x; y']", "locales.0 is not valid"}, {"libc: musl\nlocales: [de_DE.UTF-8]", "musl has no locales"},
 		{"firmware: fallback", "systemd-boot makes a boot entry"}, {"firmware: entry", ""},
-		{"firmware: bios", "use entry or fallback"}, {"download_dir: /x", "download_dir is for void-zfs only"}} {
+		{"firmware: bios", "use entry or fallback"}, {"download_dir: /x", ""},
+		{"download_dir: x", "download_dir is not valid"}} {
 		text := string(src)
 		if strings.Contains(c[0], "release") {
 			text = strings.Replace(text, "release: trixie\n", "", 1)

@@ -47,7 +47,7 @@ type bench struct {
 	dir     string
 	disks   []disk
 	direct  *direct // nil: the firmware starts the system
-	proxy   int
+	mirror  *mirror
 	ssh     string // the client's configuration
 	name    string // of the system that runs, for ssh
 	port    uint16
@@ -89,7 +89,7 @@ func newBench(t *testing.T, release string) *bench {
 	}
 	b := &bench{t: t, h: e2e.New(t), release: release, dir: t.TempDir()}
 	cache := filepath.Join(b.h.Variable("BAKEOFF_CACHE"), "test-install")
-	b.proxy = startMirror(t, filepath.Join(cache, "mirror"))
+	b.mirror = startMirror(t, filepath.Join(cache, "mirror"))
 	b.r = getRescue(t, b.h.Variable("BAKEOFF_CACHE"), release, b.proxyURL())
 	b.kept = filepath.Join(cache, release)
 	b.private, b.public = keys(t, b.kept)
@@ -177,7 +177,7 @@ func (b *bench) branch(from []disk) {
 }
 
 // proxyURL is the address of the proxy for apt, on the host.
-func (b *bench) proxyURL() string { return fmt.Sprintf("http://127.0.0.1:%d", b.proxy) }
+func (b *bench) proxyURL() string { return fmt.Sprintf("http://127.0.0.1:%d", b.mirror.port) }
 
 // start switches the machine on: into the rescue system, or into what its firmware starts.
 func (b *bench) start(intoRescue bool) {
@@ -320,7 +320,7 @@ func (b *bench) apt(all ...string) {
 	var lines []string
 	for _, args := range all {
 		lines = append(lines, fmt.Sprintf("DEBIAN_FRONTEND=noninteractive apt-get -q -y "+
-			"-o Acquire::http::Proxy=http://10.0.2.2:%d %s", b.proxy, args))
+			"-o Acquire::http::Proxy=http://10.0.2.2:%d %s", b.mirror.port, args))
 	}
 	b.run(strings.Join(lines, " && "))
 }

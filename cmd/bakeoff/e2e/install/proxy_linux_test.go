@@ -1,6 +1,7 @@
 package install
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -9,27 +10,51 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
 // mirror is a proxy for apt on the loopback interface. It keeps what it fetched from
 // Debian's mirrors in a folder, and asks again only for what may change.
-type mirror struct{ dir string }
+type mirror struct {
+	dir  string
+	port int
+	// record is the folder of an installation: when it begins to destroy, the proxy serves nothing
+	// more. late is the number of requests after that.
+	record atomic.Pointer[string]
+	late   atomic.Int64
+}
 
-// startMirror starts the proxy and returns its port.
-func startMirror(t *testing.T, dir string) int {
+// startMirror starts the proxy.
+func startMirror(t *testing.T, dir string) *mirror {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &http.Server{Handler: mirror{dir}}
+	m := &mirror{dir: dir, port: l.Addr().(*net.TCPAddr).Port}
+	s := &http.Server{Handler: m}
 	go s.Serve(l)
 	t.Cleanup(func() { s.Close() })
-	return l.Addr().(*net.TCPAddr).Port
+	return m
 }
 
-func (m mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// gone reports whether an installation has begun to destroy.
+func (m *mirror) gone() bool {
+	record := m.record.Load()
+	if record == nil {
+		return false
+	}
+	text, _ := os.ReadFile(filepath.Join(*record, "journal.ndjson"))
+	return bytes.Contains(text, []byte(`"step":"wipe-signatures"`))
+}
+
+func (m *mirror) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if m.gone() {
+		m.late.Add(1)
+		http.Error(w, "the mirror is gone", http.StatusServiceUnavailable)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead ||
 		r.URL.Host != "deb.debian.org" && r.URL.Host != "security.debian.org" {
 		http.Error(w, "this proxy serves Debian's mirrors only", http.StatusForbidden)

@@ -46,7 +46,7 @@ func (b *bench) newestKernel() update {
 			b.t.Fatal(err)
 		}
 		c := exec.CommandContext(b.t.Context(), "unshare", "-m", "nice", "sh", "-eux", "-c", buildUpdate, "sh", dir,
-			b.release, fmt.Sprintf("http://127.0.0.1:%d", b.proxy), b.r.ZFS())
+			b.release, fmt.Sprintf("http://127.0.0.1:%d", b.mirror.port), b.r.ZFS())
 		if out, err := c.CombinedOutput(); err != nil {
 			b.t.Fatalf("build the module of the newest kernel: %v\n%s", err, out[max(0, len(out)-4000):])
 		}
