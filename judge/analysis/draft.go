@@ -254,7 +254,7 @@ func (c *draft) showEstimate(e stats.Estimate) {
 			v = math.Inf(-1)
 		}
 	}
-	c.Ratio = finiteOrNil(v)
+	c.Ratio = sample.Finite(v)
 	c.CI = c.interval(e.Lo, e.Hi)
 	for _, b := range c.blocks[:c.Blocks] {
 		c.Failures.Contender += b.failed.Contender
@@ -279,14 +279,7 @@ func Shown(v float64, scale sample.Scale) *float64 {
 	if scale != sample.Difference && !math.IsInf(v, 0) {
 		v = math.Exp(v)
 	}
-	return finiteOrNil(v)
-}
-
-func finiteOrNil(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
+	return sample.Finite(v)
 }
 
 // moreBlocks estimates how many more blocks a pending comparison needs, from its

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 // Protocol is what the load generators of a cell and the servers of a contender spoke.
@@ -34,12 +36,9 @@ func (d *Data) protocols() (out []Protocol) {
 			continue
 		}
 		k := key{o.Cell, o.Contender}
-		if used[k] == nil {
-			used[k], offered[k] = map[string]bool{}, map[string]bool{}
-		}
-		used[k][o.Protocol.Used] = true
+		lists.Inner(used, k)[o.Protocol.Used] = true
 		for _, name := range o.Protocol.Offered {
-			offered[k][name] = true
+			lists.Inner(offered, k)[name] = true
 		}
 	}
 	for _, cell := range d.Cells {
@@ -97,7 +96,7 @@ func chunkCells(all []Protocol) func(yield func([]Protocol) bool) {
 // ProtocolText says for each cell which protocol its requests used, cells with the same
 // answer together: "HTTP/1.1 (home, https)"; "" if nothing is known.
 func (r Results) ProtocolText() string {
-	cells, order := map[string][]string{}, []string{}
+	var cells lists.Groups[string, string]
 	for group := range chunkCells(r.Protocols) {
 		used, unused := map[string]bool{}, map[string]bool{}
 		for _, p := range group {
@@ -112,13 +111,11 @@ func (r Results) ProtocolText() string {
 		if len(unused) > 0 {
 			text += ", although the server offers " + strings.Join(slices.Sorted(maps.Keys(unused)), " and ")
 		}
-		if cells[text] == nil {
-			order = append(order, text)
-		}
-		cells[text] = append(cells[text], group[0].Cell)
+		cells.Add(text, group[0].Cell)
 	}
-	for i, text := range order {
-		order[i] = fmt.Sprintf("%s (%s)", text, strings.Join(cells[text], ", "))
+	var out []string
+	for text, names := range cells.All() {
+		out = append(out, fmt.Sprintf("%s (%s)", text, strings.Join(names, ", ")))
 	}
-	return strings.Join(order, "; ")
+	return strings.Join(out, "; ")
 }

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 )
 
@@ -518,9 +519,7 @@ func (t *reader) isRedefined(e *experiment, x row) bool {
 
 func (e *experiment) keepRow(x row) bool {
 	e.rows = append(e.rows, x)
-	if !slices.Contains(e.contenders, x.contender) {
-		e.contenders = append(e.contenders, x.contender)
-	}
+	e.contenders = lists.AddNew(e.contenders, x.contender)
 	return len(e.contenders) <= maxKinds && len(e.defs) <= maxKinds
 }
 

@@ -52,8 +52,8 @@ func summarise(s series, contender, cell string, m sample.Metric, repeats int) (
 	out.Deterministic = m.Exact && agreed >= repeats
 	median := stats.Median(all)
 	e := stats.MedianInterval(medians, 0.95)
-	out.Median = finiteOrNil(median)
-	out.CI = Interval{finiteOrNil(min(e.Lo, median)), finiteOrNil(max(e.Hi, median))}
+	out.Median = sample.Finite(median)
+	out.CI = Interval{sample.Finite(min(e.Lo, median)), sample.Finite(max(e.Hi, median))}
 	if out.CI[0] != nil {
 		out.CILevel = &e.Actual
 	}

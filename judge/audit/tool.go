@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 // measures reports whether the tool measured a column.
@@ -172,9 +174,7 @@ var toolCheck = Check{
 	table: func(t *Table) (out []string) {
 		for i := range t.Columns {
 			for _, k := range t.trapped(&t.Columns[i]) {
-				if !slices.Contains(out, k.text) {
-					out = append(out, k.text)
-				}
+				out = lists.AddNew(out, k.text)
 			}
 		}
 		if c := t.Experiment.Client; c.Busy >= near {

@@ -249,9 +249,7 @@ func (l *Lab) register(newest []history.Run) {
 
 // addNote adds a note once.
 func (l *Lab) addNote(text string) {
-	if !slices.Contains(l.Notes, text) {
-		l.Notes = append(l.Notes, text)
-	}
+	l.Notes = lists.AddNew(l.Notes, text)
 }
 
 // differences names the facts in which machines differ, with their values.

@@ -53,19 +53,13 @@ func (r Run) Condensed() Run {
 					continue
 				}
 				if e := r.estimate(compare.Relative, c.Name, cell.Name, m); e.N > 0 {
-					out.Known = append(out.Known, Known{c.Name, cell.Name, m.Name, e.Center, bound(e.Below), bound(e.Above), e.N})
+					out.Known = append(out.Known, Known{c.Name, cell.Name, m.Name, e.Center, sample.Finite(e.Below),
+						sample.Finite(e.Above), e.N})
 				}
 			}
 		}
 	}
 	return out
-}
-
-func bound(v float64) *float64 {
-	if math.IsInf(v, 0) || math.IsNaN(v) {
-		return nil
-	}
-	return &v
 }
 
 // has reports whether the run has an estimate.

@@ -58,9 +58,9 @@ func geomeans(r Result) []Geomean {
 	}
 	for i := range out {
 		n, s := float64(out[i].Cells), all[i]
-		out[i].Ratio = finiteOrNil(math.Exp(s.log / n))
-		out[i].CI = Interval{finiteOrNil(math.Exp((s.log - math.Sqrt(s.below)) / n)),
-			finiteOrNil(math.Exp((s.log + math.Sqrt(s.above)) / n))}
+		out[i].Ratio = sample.Finite(math.Exp(s.log / n))
+		out[i].CI = Interval{sample.Finite(math.Exp((s.log - math.Sqrt(s.below)) / n)),
+			sample.Finite(math.Exp((s.log + math.Sqrt(s.above)) / n))}
 	}
 	kept := []Geomean{}
 	for i, g := range out {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/format"
 )
 
@@ -16,12 +17,7 @@ import (
 func ownNames(sources []Source, opt Option) ([]Source, Option) {
 	sources = plainLabels(sources, opt.By)
 	values := map[string]map[string]bool{} // of labels and their parts, by name
-	note := func(name, value string) {
-		if values[name] == nil {
-			values[name] = map[string]bool{}
-		}
-		values[name][value] = true
-	}
+	note := func(name, value string) { lists.Inner(values, name)[value] = true }
 	var rename func(labels []format.Label, seen map[string]bool) []format.Label
 	rename = func(labels []format.Label, seen map[string]bool) []format.Label {
 		labels = slices.Clone(labels)
@@ -122,14 +118,11 @@ func clashes(sources []Source) map[string]map[string]bool {
 	note = func(labels []format.Label) {
 		for _, l := range labels {
 			note(l.Parts)
-			if values[l.Name] == nil {
-				values[l.Name], out[l.Name] = map[string]string{}, map[string]bool{}
+			short, of := cmp.Or(l.Short, l.Value), lists.Inner(values, l.Name)
+			if was, ok := of[short]; ok && was != l.Value {
+				lists.Inner(out, l.Name)[short] = true
 			}
-			short := cmp.Or(l.Short, l.Value)
-			if was, ok := values[l.Name][short]; ok && was != l.Value {
-				out[l.Name][short] = true
-			}
-			values[l.Name][short] = l.Value
+			of[short] = l.Value
 		}
 	}
 	for _, s := range sources {
@@ -182,17 +175,11 @@ func (t *table) showLabels(n *naming, entries []entry) {
 	own := map[string]map[string]map[string]bool{} // name → contender → values
 	for _, e := range entries {
 		for _, l := range e.labels {
-			if all[l.Name] == nil {
-				all[l.Name], own[l.Name] = map[string]bool{}, map[string]map[string]bool{}
-			}
-			if own[l.Name][e.who] == nil {
-				own[l.Name][e.who] = map[string]bool{}
-			}
-			all[l.Name][l.Value] = true
-			own[l.Name][e.who][l.Value] = true
-			several := len(all[l.Name]) > 1
+			values, its := lists.Inner(all, l.Name), lists.Inner(lists.Inner(own, l.Name), e.who)
+			values[l.Value], its[l.Value] = true, true
+			several := len(values) > 1
 			if l.Place {
-				several = len(own[l.Name][e.who]) > 1
+				several = len(its) > 1
 			}
 			n.shown[l.Name] = n.shown[l.Name] || several || !l.Setting || l.Name == t.group
 		}
@@ -232,13 +219,7 @@ func (t *table) distinguishingLabel(sources []Source) string {
 				continue
 			}
 			for _, l := range rec.Labels {
-				if values[l.Name] == nil {
-					values[l.Name] = map[string]map[string]bool{}
-				}
-				if values[l.Name][l.Value] == nil {
-					values[l.Name][l.Value] = map[string]bool{}
-				}
-				values[l.Name][l.Value][who.Value] = true
+				lists.Inner(lists.Inner(values, l.Name), l.Value)[who.Value] = true
 			}
 		}
 	}

@@ -244,11 +244,7 @@ func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
 			}
 		}
 		r.Sources = append(r.Sources, SourceInfo{s.Path, s.Name, s.Program, n, s.LeftOut})
-		for _, w := range s.Warnings {
-			if !slices.Contains(r.Warnings, w) {
-				r.Warnings = append(r.Warnings, w)
-			}
-		}
+		r.Warnings = lists.AddNew(r.Warnings, s.Warnings...)
 	}
 	r.Warnings = append(r.Warnings, t.recordNotes()...)
 	for _, key := range t.keys {
@@ -301,11 +297,7 @@ func (t *table) mixedWarnings() (out []string) {
 					if !ok || was == v || k == t.by {
 						continue
 					}
-					for _, x := range []string{was, v} {
-						if !slices.Contains(differ[k], x) {
-							differ[k] = append(differ[k], x)
-						}
-					}
+					differ[k] = lists.AddNew(differ[k], was, v)
 				}
 			}
 		}

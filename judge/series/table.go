@@ -111,12 +111,10 @@ func metricsByCell(entries []entry) (better map[cellMetric][]sample.Better, unit
 	for _, e := range entries {
 		for _, x := range e.Series {
 			key := cellMetric{cell: e.cell, metric: x.Metric.Name}
-			if !slices.Contains(units[key], x.Metric.Unit) {
-				units[key] = append(units[key], x.Metric.Unit)
-			}
+			units[key] = lists.AddNew(units[key], x.Metric.Unit)
 			key.unit = x.Metric.Unit
-			if b := x.Metric.Better; b != "" && !slices.Contains(better[key], b) {
-				better[key] = append(better[key], b)
+			if b := x.Metric.Better; b != "" {
+				better[key] = lists.AddNew(better[key], b)
 			}
 		}
 	}
@@ -161,9 +159,7 @@ func (t *table) noLabel(s Source, rec format.Record, name, flag string) error {
 // addEntry keeps the values of one record. The unit is a part of the name of a cell that
 // has one metric in several units.
 func (t *table) addEntry(e entry, path string) error {
-	if !slices.Contains(t.contenders, e.who) {
-		t.contenders = append(t.contenders, e.who)
-	}
+	t.contenders = lists.AddNew(t.contenders, e.who)
 	if len(e.Series) == 0 {
 		t.outcome(e.cell, e)
 	}
@@ -261,10 +257,10 @@ func centerOf(x format.Series, median bool) *float64 {
 	case x.Stats != nil:
 		return x.Stats.Mean // a median is not compared with means
 	case median:
-		return finiteOrNil(stats.Median(slices.Sorted(slices.Values(x.Values))))
+		return sample.Finite(stats.Median(slices.Sorted(slices.Values(x.Values))))
 	}
 	sum := lists.Sum(x.Values, func(v float64) float64 { return v })
-	return finiteOrNil(sum / float64(len(x.Values)))
+	return sample.Finite(sum / float64(len(x.Values)))
 }
 
 // noteFacts keeps facts that may differ between contenders.
@@ -273,13 +269,7 @@ func (t *table) noteFacts(who string, facts map[string]string) {
 		if k == t.by {
 			continue
 		}
-		if t.facts[k] == nil {
-			t.facts[k] = map[string]map[string]bool{}
-		}
-		if t.facts[k][who] == nil {
-			t.facts[k][who] = map[string]bool{}
-		}
-		t.facts[k][who][v] = true
+		lists.Inner(lists.Inner(t.facts, k), who)[v] = true
 	}
 }
 
@@ -313,7 +303,7 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 		}
 		if !s.mean || len(s.values) > 1 {
 			e := stats.MedianInterval(s.values, Level)
-			sum.Median, sum.CI = finiteOrNil(e.Value), Interval{finiteOrNil(e.Lo), finiteOrNil(e.Hi)}
+			sum.Median, sum.CI = sample.Finite(e.Value), Interval{sample.Finite(e.Lo), sample.Finite(e.Hi)}
 		}
 		r.Summaries = append(r.Summaries, sum)
 	}
@@ -328,13 +318,6 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 			r.Comparisons = append(r.Comparisons, t.comparePair(key, who, baseline))
 		}
 	}
-}
-
-func finiteOrNil(v float64) *float64 {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return nil
-	}
-	return &v
 }
 
 // comparePair compares two contenders.

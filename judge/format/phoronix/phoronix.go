@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -329,10 +330,7 @@ func (r *reader) addArguments() {
 	}
 	all := map[place]map[string]bool{}
 	for i, rec := range r.out.Records {
-		if all[at(rec)] == nil {
-			all[at(rec)] = map[string]bool{}
-		}
-		all[at(rec)][r.arguments[i]] = true
+		lists.Inner(all, at(rec))[r.arguments[i]] = true
 	}
 	for i, rec := range r.out.Records {
 		if len(all[at(rec)]) > 1 {
