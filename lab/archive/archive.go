@@ -32,8 +32,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/atomicfile"
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/name"
 	"bakeoff/base/strictjson"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/archive/bundle"
@@ -162,7 +164,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 // openFiles opens a store without its index.
 func openFiles(dir string) (*Store, error) {
 	file := filepath.Join(dir, configFile)
-	b, err := readBounded(file, maxConfig)
+	b, err := bounded.ReadFile(file, maxConfig)
 	if _, missing := os.Lstat(dir); errors.Is(missing, fs.ErrNotExist) {
 		return nil, fault.WithFix(fault.New(fault.NotFound, "the folder of the store, %s, does not exist", dir),
 			"run bakeoff store init "+dir+", or name another folder: --store FOLDER")
@@ -197,19 +199,6 @@ func (s *Store) Close() error {
 	return s.Index.Close()
 }
 
-func readBounded(file string, most int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		err = fault.New(fault.Invalid, "%s has more than %d bytes", file, most)
-	}
-	return b, err
-}
-
 // changeStore calls do while no other process changes the store, after finishing what a killed
 // process began.
 func (s *Store) changeStore(ctx context.Context, do func() error) error {
@@ -232,7 +221,7 @@ func (s *Store) finishPending(ctx context.Context) error {
 	}
 	for _, e := range left {
 		digest := "sha256:" + e.Name()
-		if !bundle.ValidDigest(digest) {
+		if !name.ValidDigest(digest) {
 			continue
 		}
 		if err := s.addToIndex(ctx, digest); err != nil {
@@ -317,7 +306,7 @@ func (s *Store) Bundles() (out []string, err error) {
 			return nil, fault.Wrap(fault.Lab, "store", err)
 		}
 		for _, e := range files {
-			if digest := "sha256:" + e.Name(); bundle.ValidDigest(digest) {
+			if digest := "sha256:" + e.Name(); name.ValidDigest(digest) {
 				out = append(out, digest)
 			}
 		}
@@ -359,7 +348,7 @@ func blobIn(in *layout.Layout, d v1.Descriptor, most int64) ([]byte, error) {
 	if d.Size > most {
 		return nil, fault.New(fault.Invalid, "blob %s has %d bytes, at most %d are read", d.Digest, d.Size, most)
 	}
-	b, err := readBounded(in.Blob(d.Digest), most)
+	b, err := bounded.ReadFile(in.Blob(d.Digest), most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.WithFix(fault.New(fault.NotFound, "blob %s is missing in %s", d.Digest, filepath.Dir(in.Dir)),
 			"run bakeoff store pull, or add the run folder again")
@@ -376,7 +365,7 @@ func blobIn(in *layout.Layout, d v1.Descriptor, most int64) ([]byte, error) {
 
 // Manifest reads the manifest of a bundle.
 func (s *Store) Manifest(digest string) (bundle.Manifest, []byte, error) {
-	if !bundle.ValidDigest(digest) {
+	if !name.ValidDigest(digest) {
 		return bundle.Manifest{}, nil, fault.New(fault.Invalid, "%.80q is not a digest", digest)
 	}
 	b, err := s.verifiedBlob(v1.Descriptor{Digest: bundle.Part{Digest: digest}.Descriptor().Digest}, bundle.MaxManifest)

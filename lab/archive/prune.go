@@ -10,7 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
-	"bakeoff/lab/archive/bundle"
+	"bakeoff/base/name"
 )
 
 // unused lists the blobs that are not used, partial downloads, folders of checks, and what
@@ -41,9 +41,9 @@ func (s *Store) unused(used map[string]bool) (files []string, bytes int64, err e
 			return !lock.Held(filepath.Join(s.Dir, workDir, strings.TrimSuffix(name, lockSuffix)+lockSuffix))
 		}))
 	for _, k := range referrals {
-		err = errors.Join(err, add(filepath.Join(s.Dir, k.dir), func(name string) bool {
-			of := "sha256:" + name
-			return bundle.ValidDigest(of) && !s.Has(of)
+		err = errors.Join(err, add(filepath.Join(s.Dir, k.dir), func(hex string) bool {
+			of := "sha256:" + hex
+			return name.ValidDigest(of) && !s.Has(of)
 		}))
 	}
 	return files, bytes, err

@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"bakeoff/base/atomicfile"
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -87,11 +89,11 @@ func (k referral) parse(b []byte, of string) (r referrer, err error) {
 		return r, fault.Wrap(fault.Invalid, "the manifest", err)
 	}
 	ok := r.SchemaVersion == 2 && r.ArtifactType == k.artifactType && r.Subject.Digest == of &&
-		bundle.ValidDigest(r.Config.Digest) && r.Config.Size >= 0 && r.Config.Size <= maxEmpty &&
+		name.ValidDigest(r.Config.Digest) && r.Config.Size >= 0 && r.Config.Size <= maxEmpty &&
 		len(r.Layers) >= k.least && len(r.Layers) <= len(k.layers)
 	for i := 0; ok && i < len(r.Layers); i++ {
 		l := r.Layers[i]
-		ok = l.MediaType == k.layers[i].mediaType && bundle.ValidDigest(l.Digest) && l.Size > 0 && l.Size <= k.layers[i].most
+		ok = l.MediaType == k.layers[i].mediaType && name.ValidDigest(l.Digest) && l.Size > 0 && l.Size <= k.layers[i].most
 	}
 	if !ok {
 		return r, fault.New(fault.Invalid, "it is not an artifact of type %s of the bundle %s", k.artifactType, of)
@@ -155,7 +157,7 @@ func (s *Store) referrers(k referral, of string) (out []string, ours int, err er
 	var others []string
 	for _, f := range files {
 		digest := "sha256:" + f.Name()
-		if !bundle.ValidDigest(digest) {
+		if !name.ValidDigest(digest) {
 			continue
 		}
 		if info, err := f.Info(); err == nil && info.Size() > 0 {
@@ -171,7 +173,7 @@ func (s *Store) referrers(k referral, of string) (out []string, ours int, err er
 func (s *Store) madeHere(k referral, of string) (bool, error) {
 	all, ours, err := s.referrers(k, of)
 	for _, d := range all[:ours] {
-		from, rerr := readBounded(filepath.Join(s.referrerFolder(k, of), strings.TrimPrefix(d, "sha256:")), maxEmpty)
+		from, rerr := bounded.ReadFile(filepath.Join(s.referrerFolder(k, of), strings.TrimPrefix(d, "sha256:")), maxEmpty)
 		if rerr == nil && string(from) == fromHere {
 			return true, err
 		}

@@ -3,8 +3,6 @@ package archive
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lists"
+	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
@@ -91,7 +92,7 @@ func ParseReplication(b []byte, of string) (Replication, error) {
 		return refuse("the schema is %.60q, but this program reads %q", r.Schema, ReplicationSchema)
 	case r.Bundle != of:
 		return refuse("it is about the bundle %.80q, not %s", r.Bundle, of)
-	case !bundle.ValidDigest(r.Run) || r.Run == r.Bundle:
+	case !name.ValidDigest(r.Run) || r.Run == r.Bundle:
 		return refuse("%.80q is not the digest of another run", r.Run)
 	case r.At.IsZero():
 		return refuse("it has no time")
@@ -373,7 +374,7 @@ func (s *Store) Replicated() (map[string]string, error) {
 	}
 	trusted := []byte{}
 	if s.Config.Signers != "" && len(folders) > 0 {
-		if trusted, err = readBounded(s.Config.Signers, maxReplication); err != nil {
+		if trusted, err = bounded.ReadFile(s.Config.Signers, maxReplication); err != nil {
 			return nil, err
 		}
 	}
@@ -389,8 +390,7 @@ func (s *Store) Replicated() (map[string]string, error) {
 		}
 		if len(all) > 0 {
 			slices.Sort(all)
-			sum := sha256.Sum256(append([]byte(strings.Join(all, " ")), trusted...))
-			out[of] = hex.EncodeToString(sum[:])
+			out[of] = hexsum.Of(append([]byte(strings.Join(all, " ")), trusted...))
 		}
 	}
 	return out, nil

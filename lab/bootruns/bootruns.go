@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
@@ -81,22 +82,12 @@ func Load(run *store.Run) ([]Boot, error) {
 // Contenders are those of boots, in the order of the plan: a twin comes last.
 func Contenders(boots []Boot) (out []string) {
 	planned := slices.SortedStableFunc(slices.Values(boots), func(a, b Boot) int { return cmp.Compare(a.place, b.place) })
-	for _, b := range planned {
-		if !slices.Contains(out, b.Contender) {
-			out = append(out, b.Contender)
-		}
-	}
-	return out
+	return lists.AddNew(out, lists.Map(planned, func(b Boot) string { return b.Contender })...)
 }
 
 // Cells are those of boots, in the order of their first boot.
 func Cells(boots []Boot) (out []string) {
-	for _, b := range boots {
-		if !slices.Contains(out, b.Cell) {
-			out = append(out, b.Cell)
-		}
-	}
-	return out
+	return lists.AddNew(out, lists.Map(boots, func(b Boot) string { return b.Cell })...)
 }
 
 func read(run *store.Run, l store.Line) (bootmodel.Recording, error) {

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/sample"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/hosts"
 	"bakeoff/lab/manifest"
@@ -306,7 +307,7 @@ func ViewOf(c calibrate.Calibration) View {
 	v := View{Calibration: c, Nominal: calibrate.Nominal, Noise: c.Noise()}
 	v.Alarms, v.Of, v.Interval[0], v.Interval[1] = c.FalseAlarms()
 	for _, d := range []time.Duration{5 * time.Minute, 20 * time.Minute, time.Hour} {
-		v.Smallest = append(v.Smallest, Smallest{int64(d), plan.Finite(c.Smallest(d)), plan.Finite(c.SmallestByCPU(d))})
+		v.Smallest = append(v.Smallest, Smallest{int64(d), sample.Finite(c.Smallest(d)), sample.Finite(c.SmallestByCPU(d))})
 	}
 	if d, r, ok := c.Spread(); ok {
 		v.Between = &BetweenRuns{d, r}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/lists"
+	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/diagnosis"
@@ -294,10 +296,7 @@ func costs(p *plan.Plan, noise plan.Noise, o Options) plan.Costs {
 					if len(x.Params[cell.Name]) == 0 && took[x.Name][cell.Name] == 0 {
 						continue
 					}
-					if c.Own[x.Name] == nil {
-						c.Own[x.Name] = map[string]time.Duration{}
-					}
-					c.Own[x.Name][cell.Name] = doc.Time(withEstimate(x.CellOf(cell.Cell).Params,
+					lists.Inner(c.Own, x.Name)[cell.Name] = doc.Time(withEstimate(x.CellOf(cell.Cell).Params,
 						took[x.Name][cell.Name]))
 				}
 			}
@@ -340,7 +339,7 @@ func viewEstimate(e plan.Estimate, difference float64) Estimate {
 	for _, l := range e.Looks {
 		v.Looks = append(v.Looks, Look{
 			Blocks: l.Blocks, AtNS: int64(l.At), Reached: l.Reached, Possible: l.Possible,
-			Smallest: plan.Finite(l.Smallest), Equivalence: plan.Finite(l.Equivalence),
+			Smallest: sample.Finite(l.Smallest), Equivalence: sample.Finite(l.Equivalence),
 		})
 	}
 	if difference > 0 {

@@ -9,7 +9,7 @@ import (
 	"runtime"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -18,7 +18,7 @@ import (
 // ship copies an image into the host's cache, once, and returns its paths
 // there. The image's digest names its folder.
 func (m *Manager) ship(ctx context.Context, img driver.Image) (driver.Image, error) {
-	if !digestForm.MatchString(img.Digest) {
+	if !name.ValidDigest(img.Digest) {
 		return img, fault.New(fault.Lab, "image %s has an invalid digest: %q", img.Ref, img.Digest)
 	}
 	shelf := filepath.Join(m.cfg.CacheDir, "image", "shipped-"+img.Digest[len("sha256:"):])
@@ -52,8 +52,6 @@ func (m *Manager) alike() error {
 	}
 	return nil
 }
-
-var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // take unpacks standard input into the folder $1 atomically.
 const take = `set -e; mkdir -p -- "${1%/*}"; t=$1.new.$$; rm -rf -- "$1".new.*; mkdir -- "$t"

@@ -3,6 +3,7 @@ package evidence
 import (
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 )
 
@@ -30,10 +31,7 @@ func (s *story) cpuSources() (sources map[string]string, told bool) {
 		}
 		told = told || l.After.CPUSource != ""
 		if d := l.After.Since(*l.Before); d.CPUSource != "" {
-			if seen[l.Contender] == nil {
-				seen[l.Contender] = map[string]bool{}
-			}
-			seen[l.Contender][d.CPUSource] = true
+			lists.Inner(seen, l.Contender)[d.CPUSource] = true
 		}
 	}
 	sources = map[string]string{}

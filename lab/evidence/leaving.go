@@ -15,10 +15,7 @@ import (
 func (v *verifier) leaving(data analysis.Data) {
 	part := map[int]map[string]bool{}
 	for _, l := range v.story.trials {
-		if part[l.Block] == nil {
-			part[l.Block] = map[string]bool{}
-		}
-		part[l.Block][l.Contender] = true
+		lists.Inner(part, l.Block)[l.Contender] = true
 	}
 	gone := map[string]bool{}
 	for _, l := range v.story.lines {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/measure/workload"
 )
@@ -37,13 +38,7 @@ func (p programs) note(program, contender string, raw workload.Raw) (caveat stri
 			caveat = value
 		}
 		full := "program." + program + "." + fact
-		if p[contender] == nil {
-			p[contender] = map[string]map[string]bool{}
-		}
-		if p[contender][full] == nil {
-			p[contender][full] = map[string]bool{}
-		}
-		p[contender][full][value] = true
+		lists.Inner(lists.Inner(p, contender), full)[value] = true
 	}
 	return caveat
 }

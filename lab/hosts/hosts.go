@@ -5,8 +5,6 @@ package hosts
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,7 +16,9 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lock"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
@@ -116,10 +116,7 @@ func (c Controller) Reach(
 		to, err := c.Dial(ctx, name, p.Hosts[name], progress)
 		if len(p.Hosts[name].Switch) > 0 {
 			for end := time.Now().Add(patience); fault.Is(err, fault.Lab) && ctx.Err() == nil && time.Now().Before(end); {
-				select {
-				case <-ctx.Done():
-				case <-time.After(5 * time.Second):
-				}
+				_ = sleep.For(ctx, 5*time.Second)
 				to, err = c.Dial(ctx, name, p.Hosts[name], progress)
 			}
 		}
@@ -304,8 +301,7 @@ func remember(state, name string, h manifest.Host) error {
 		return fault.Op("host "+name, err)
 	}
 	// Lab files give the same name to several machines, and pools do so in each run.
-	sum := sha256.Sum256(b)
-	file := name + "@" + hex.EncodeToString(sum[:6]) + ".json"
+	file := name + "@" + hexsum.Of(b)[:12] + ".json"
 	return fault.Op("host "+name, local.Keep(filepath.Join(dir, file), append(b, '\n')))
 }
 

@@ -271,7 +271,7 @@ func (r *resolver) tuned(d DriverEntry, n *yamltree.Node) {
 			continue
 		}
 		fix := fault.Fix(err)
-		r.fail(e.Key, fix, "driver %s: %s", d.Name, strings.TrimSuffix(err.Error(), "; "+fix))
+		r.fail(e.Key, fix, "driver %s: %s", d.Name, fault.Reason(err))
 	}
 }
 
@@ -363,7 +363,7 @@ func (r *resolver) reference(v *yamltree.Node) {
 		return
 	}
 	fix := fault.Fix(err)
-	problem := strings.TrimSuffix(err.Error(), "; "+fix)
+	problem := fault.Reason(err)
 	name, _, _ := strings.Cut(v.String(), "-") // debian:12-slim
 	if suite := releases[name]; suite != "" {
 		fix = fmt.Sprintf("did you mean %q? For the image of the registry write docker.io/library/%s", suite, v.String())

@@ -2,8 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/sample"
@@ -44,8 +43,7 @@ func Encode(p *Plan) ([]byte, error) {
 // Hash returns the sha256 of an encoded plan, in hexadecimal. The first line of a
 // journal has it.
 func Hash(encoded []byte) string {
-	sum := sha256.Sum256(encoded)
-	return hex.EncodeToString(sum[:])
+	return hexsum.Of(encoded)
 }
 
 // MadeFrom reports whether the plan was made from this lab file.

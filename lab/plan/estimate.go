@@ -233,11 +233,3 @@ func (e Estimate) Needs(difference float64) Need {
 	need.At = e.once + time.Duration(need.Blocks)*e.Block
 	return need
 }
-
-// Finite returns nil for infinity and NaN, which JSON cannot represent.
-func Finite(f float64) *float64 {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil
-	}
-	return &f
-}

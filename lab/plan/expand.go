@@ -1,9 +1,7 @@
 package plan
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -11,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/sample"
@@ -35,9 +34,8 @@ const (
 // last look, the plan leaves out the looks beyond it: a plan without looks runs
 // everything and decides nothing.
 func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version string) (*Plan, error) {
-	sum := sha256.Sum256(lab.Source)
 	p := &Plan{
-		Schema: Schema, Lab: lab.Name, LabSHA256: hex.EncodeToString(sum[:]), Profile: lab.Profile, Only: lab.Only,
+		Schema: Schema, Lab: lab.Name, LabSHA256: hexsum.Of(lab.Source), Profile: lab.Profile, Only: lab.Only,
 		Version: version, Seed: seed, Baseline: lab.Baseline, Twin: lab.Baseline + name.TwinSuffix,
 		Family: []Comparison{}, TwinFamily: []Comparison{}, Generator: lab.Generator,
 	}

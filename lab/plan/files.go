@@ -6,7 +6,7 @@ import (
 	"path"
 	"strings"
 
-	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 	"bakeoff/lab/manifest"
 )
 
@@ -60,8 +60,6 @@ func (p *Plan) Record(lab *manifest.Lab) {
 	}
 }
 
-var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
-
 // maxReference is the longest path of Linux and a word before it.
 const maxReference = 4096 + 32
 
@@ -70,7 +68,7 @@ func (p *Plan) checkPinned() error {
 	for _, c := range p.Contenders {
 		x := c.Pinned
 		if x != nil && (c.Image == "" || x.Reference == "" || len(x.Reference) > maxReference ||
-			x.Digest != "" && !digestForm.MatchString(x.Digest)) {
+			x.Digest != "" && !name.ValidDigest(x.Digest)) {
 			return fmt.Errorf("contender %q has an invalid image %.200q", c.Name, x.Reference)
 		}
 	}
@@ -82,7 +80,7 @@ func (p *Plan) checkPinned() error {
 func (p *Plan) checkFiles() error {
 	for _, c := range p.Contenders {
 		for _, f := range c.Files {
-			if !path.IsAbs(f.To) || path.Clean(f.To) != f.To || f.Size < 0 || !digestForm.MatchString(f.Digest) {
+			if !path.IsAbs(f.To) || path.Clean(f.To) != f.To || f.Size < 0 || !name.ValidDigest(f.Digest) {
 				return fmt.Errorf("contender %q has an invalid file at %.200q", c.Name, f.To)
 			}
 		}

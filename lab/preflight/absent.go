@@ -123,8 +123,7 @@ func (v inspector) absentFilesOf(ctx context.Context, cell plan.Cell, able func(
 // are not built yet, or are archives.
 func (v inspector) uncertainFiles(ctx context.Context, able func(string) bool) (out []string) {
 	for _, cell := range v.plan.Cells {
-		var paths []string
-		names := map[string][]string{}
+		var absent lists.Groups[string, string] // contenders by paths
 		for _, c := range v.plan.Contenders {
 			d := v.driver(c)
 			if c.TwinOf != "" || !able(c.Name) || !d.Doc().Image || c.Image == "" || path.IsAbs(c.Image) ||
@@ -133,16 +132,13 @@ func (v inspector) uncertainFiles(ctx context.Context, able func(string) bool) (
 			}
 			for _, f := range v.filesOf(cell, c) {
 				if v.presenceOf(ctx, c, f) == unknown {
-					if names[f.Path] == nil {
-						paths = append(paths, f.Path)
-					}
-					names[f.Path] = append(names[f.Path], c.Name)
+					absent.Add(f.Path, c.Name)
 				}
 			}
 		}
-		for _, p := range paths {
+		for p, names := range absent.All() {
 			out = append(out, fmt.Sprintf("cell %s needs %s, but plan cannot check whether %s will have it before the image "+
-				"is prepared", cell.Name, p, strings.Join(names[p], ", ")))
+				"is prepared", cell.Name, p, strings.Join(names, ", ")))
 		}
 	}
 	return out

@@ -65,8 +65,7 @@ func (v inspector) checkContender(
 
 // refusal is an answer that err turns into a refusal.
 func refusal(a driver.Availability, err error) driver.Availability {
-	fix := fault.Fix(err)
-	return driver.Availability{Reason: strings.TrimSuffix(err.Error(), "; "+fix), Fix: fix, Facts: a.Facts}
+	return driver.Availability{Reason: fault.Reason(err), Fix: fault.Fix(err), Facts: a.Facts}
 }
 
 // validateSpec asks the driver whether any host could make the contender.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
@@ -141,9 +142,7 @@ func (v inspector) rebootNotes(able func(string) bool) (out []string) {
 				continue
 			}
 			h := hostOf(c)
-			if !slices.Contains(hosts, h) {
-				hosts = append(hosts, h)
-			}
+			hosts = lists.AddNew(hosts, h)
 			if most[h]++; !b.Spare {
 				planned[h]++
 			}

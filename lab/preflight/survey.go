@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
@@ -371,8 +372,7 @@ func (v inspector) cellCaveats(ctx context.Context, able func(string) bool) []st
 			continue
 		}
 		w, cautious := runner.(workload.Cautious)
-		var texts []string
-		where := map[string][]string{}
+		var where lists.Groups[string, string]
 		for _, c := range v.plan.Contenders {
 			if c.TwinOf != "" || !able(c.Name) {
 				continue
@@ -391,13 +391,10 @@ func (v inspector) cellCaveats(ctx context.Context, able func(string) bool) []st
 			if fix != "" {
 				caveat += "; " + fix
 			}
-			if where[caveat] == nil {
-				texts = append(texts, caveat)
-			}
-			where[caveat] = append(where[caveat], c.Name)
+			where.Add(caveat, c.Name)
 		}
-		for _, text := range texts {
-			out = append(out, fmt.Sprintf("cell %s in %s: %s", cell.Name, strings.Join(where[text], ", "), text))
+		for text, names := range where.All() {
+			out = append(out, fmt.Sprintf("cell %s in %s: %s", cell.Name, strings.Join(names, ", "), text))
 		}
 	}
 	return out

@@ -3,13 +3,13 @@ package queue
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
 	"bakeoff/base/name"
@@ -103,17 +103,9 @@ func Load(path string) (*Cluster, error) {
 
 // readFile reads a file of at most most bytes.
 func readFile(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
+	b, err := bounded.ReadFile(path, most)
 	if os.IsNotExist(err) {
 		return nil, fault.Wrap(fault.NotFound, "queue", err)
-	}
-	if err != nil {
-		return nil, fault.Op("queue", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) > most {
-		return nil, fault.New(fault.Invalid, "%s has more than %d bytes", path, most)
 	}
 	return b, fault.Op("queue", err)
 }

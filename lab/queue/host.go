@@ -169,16 +169,22 @@ func (w *Work) begin(fresh string) error {
 	return fault.Op("queue", err)
 }
 
+// lookIn is look, in the folder of a job, which it creates.
+func (h Host) lookIn(uuid string) (dir string, r Result, l *lock.Lock, err error) {
+	if !validUUID(uuid) {
+		return "", r, nil, fault.New(fault.Invalid, "%q is not a UUID", uuid)
+	}
+	dir = filepath.Join(h.Dir, uuid)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", r, nil, fault.Op("queue", err)
+	}
+	r, l, err = h.look(uuid)
+	return dir, r, l, err
+}
+
 // Fail notes that a job could not begin, unless something is known of it.
 func (h Host) Fail(uuid string, why error) error {
-	if !validUUID(uuid) {
-		return fault.New(fault.Invalid, "%q is not a UUID", uuid)
-	}
-	dir := filepath.Join(h.Dir, uuid)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Op("queue", err)
-	}
-	r, l, err := h.look(uuid)
+	dir, r, l, err := h.lookIn(uuid)
 	defer l.Release()
 	if err != nil || l == nil || r.State == HostDone || r.State == HostFenced {
 		return err
@@ -381,14 +387,7 @@ func (h Host) Send(out io.Writer, uuid string, files bool) error {
 
 // Fence promises that a job will not begin here, unless it has begun.
 func (h Host) Fence(uuid string) error {
-	if !validUUID(uuid) {
-		return fault.New(fault.Invalid, "%q is not a UUID", uuid)
-	}
-	dir := filepath.Join(h.Dir, uuid)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.Op("queue", err)
-	}
-	r, l, err := h.look(uuid)
+	dir, r, l, err := h.lookIn(uuid)
 	defer l.Release()
 	if err != nil || r.State != HostNone {
 		return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 )
 
@@ -395,9 +396,7 @@ func (q *Queue) submission(h *held, hosts []string) (s submission, err error) {
 			node = t.Node
 			s.licenses = append(s.licenses, host+":1")
 		}
-		if !slices.Contains(s.nodes, node) {
-			s.nodes = append(s.nodes, node)
-		}
+		s.nodes = lists.AddNew(s.nodes, node)
 		if h.Bind[i] != "" {
 			at := node
 			if node != host {
@@ -502,7 +501,7 @@ func (q *Queue) fetch(ctx context.Context, limit time.Duration, node string, roo
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.WaitDelay = 5 * time.Second
 	dieWithParent(c)
-	var errs bounded
+	var errs headKept
 	c.Stderr = &errs
 	out, err := c.StdoutPipe()
 	if err == nil {

@@ -24,13 +24,13 @@ const slurmTime = 60 * time.Second
 // maxOutput bounds what a command may print, in bytes.
 const maxOutput = 64 << 20
 
-// bounded keeps the first bytes of what is written to it.
-type bounded struct {
+// headKept keeps the first bytes of what is written to it.
+type headKept struct {
 	bytes.Buffer
 	cut bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
+func (b *headKept) Write(p []byte) (int, error) {
 	if room := maxOutput - b.Len(); len(p) > room {
 		b.cut = true
 		b.Buffer.Write(p[:room])
@@ -46,7 +46,7 @@ func (Slurm) run(ctx context.Context, stdin []byte, argv ...string) (string, err
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.WaitDelay = 5 * time.Second
 	dieWithParent(c)
-	var out, errs bounded
+	var out, errs headKept
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(stdin), &out, &errs
 	err := c.Run()
 	switch {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/env"
 	"bakeoff/lab/hosts"
@@ -231,10 +232,7 @@ func (s *Session) watchOthers(ctx context.Context) <-chan *store.Others {
 		return out
 	}
 	go func() {
-		select {
-		case <-ctx.Done():
-		case <-time.After(othersTime):
-		}
+		_ = sleep.For(ctx, othersTime)
 		out <- diagnosis.ReadProcesses(root).Others(before, os.Getpid())
 	}()
 	return out

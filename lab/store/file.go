@@ -1,8 +1,6 @@
 package store
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +14,7 @@ import (
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/name"
 	"bakeoff/base/yamltree"
 )
@@ -225,8 +224,7 @@ func (r *Run) openPlain(name string, limit int64) (*os.File, error) {
 func (r *Run) syncDir(name string) error { return atomicfile.SyncFolderIn(r.root, name) }
 
 func fileOf(name string, data []byte) File {
-	sum := sha256.Sum256(data)
-	return File{Name: name, SHA256: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
+	return File{Name: name, SHA256: hexsum.Of(data), Bytes: int64(len(data))}
 }
 
 // maxName is the longest part of a file's name: contender, cell and position.

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +12,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/journal"
 )
 
@@ -99,8 +98,7 @@ func Create(dir string, at time.Time, lab, plan []byte, more ...Text) (_ *Run, e
 		return nil, err
 	}
 	r.writer = journalFormat.New(r.file)
-	sum := sha256.Sum256(plan)
-	first := Line{Type: LinePlan, Schema: JournalSchema, At: at.UTC(), PlanSHA256: hex.EncodeToString(sum[:])}
+	first := Line{Type: LinePlan, Schema: JournalSchema, At: at.UTC(), PlanSHA256: hexsum.Of(plan)}
 	if err := r.Append(first); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ package bundle
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/strictjson"
 )
 
@@ -133,7 +133,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 		}
 	}
 	for _, p := range m.Parts() {
-		if !ValidDigest(p.Digest) {
+		if !name.ValidDigest(p.Digest) {
 			return refuse("%.80q is not a digest of the form sha256:…", p.Digest)
 		}
 		if p.Size <= 0 {
@@ -145,13 +145,6 @@ func ParseManifest(b []byte) (Manifest, error) {
 		return refuse("it is not written as bakeoff writes it")
 	}
 	return m, nil
-}
-
-// ValidDigest reports whether s is sha256: and 64 hexadecimal digits in lower case.
-func ValidDigest(s string) bool {
-	digits, ok := strings.CutPrefix(s, "sha256:")
-	_, err := hex.DecodeString(digits)
-	return ok && err == nil && len(digits) == 64 && strings.ToLower(digits) == digits
 }
 
 // shortest is how many digits of a digest name a bundle.

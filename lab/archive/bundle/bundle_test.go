@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/store/storetest"
 )
@@ -439,7 +440,7 @@ func FuzzBundle(f *testing.F) {
 	f.Add([]byte("{}"), []byte("{}"), write(f, []entry{small}, ""))
 	f.Fuzz(func(t *testing.T, manifest, record, folder []byte) {
 		if m, err := bundle.ParseManifest(manifest); err == nil {
-			if len(m.Layers) != 3 || !bundle.ValidDigest(m.Config.Digest) {
+			if len(m.Layers) != 3 || !name.ValidDigest(m.Config.Digest) {
 				t.Errorf("accepted %s", manifest)
 			}
 		} else if !fault.Is(err, fault.Invalid) {

@@ -223,7 +223,7 @@ func ParseRecord(b []byte) (Record, error) {
 		return refuse("%.80q is not the name of a lab", r.Lab)
 	case r.Began.IsZero() || r.Ended.Before(r.Began):
 		return refuse("the run began at %s and ended at %s", r.Began, r.Ended)
-	case !ValidDigest("sha256:" + r.JournalSHA256):
+	case !name.ValidDigest("sha256:" + r.JournalSHA256):
 		return refuse("journal_sha256 is not a SHA-256")
 	case r.Files <= 0 || r.Files > maxFiles || r.Bytes < 0 || r.Bytes > maxUnpacked:
 		return refuse("the folder has %d files of %d bytes, at most %d of %d are possible", r.Files, r.Bytes, maxFiles,

@@ -2,15 +2,14 @@ package index
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/history"
@@ -51,8 +50,7 @@ func (w *writer) partOf(v any) (id int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	sum := sha256.Sum256(text)
-	digest := hex.EncodeToString(sum[:])
+	digest := hexsum.Of(text)
 	if id, ok := w.parts[digest]; ok {
 		return id, nil
 	}

@@ -25,6 +25,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/shell"
+	"bakeoff/base/sleep"
 )
 
 // Nodes are the names of the nodes. The last one has room for many jobs at once: each
@@ -434,10 +435,8 @@ func (s *Slurm) wait(ctx context.Context, what string, is func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for !is() {
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 50*time.Millisecond) != nil {
 			return fault.New(fault.Lab, "slurm: waited for %s; see %s", what, filepath.Join(s.Dir, "log"))
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	return nil
