@@ -23,13 +23,15 @@ type Document struct {
 	offset int64
 	line   int
 	last   json.RawMessage // that Value read
+	err    error           // why it is no document
 }
 
-// OpenDocument checks that data has one JSON value. Numbers that JSON does not have, such
+// OpenDocument opens data, which must have one JSON value; otherwise everything that is read of
+// the document is an error. Numbers that JSON does not have, such
 // as NaN, which Python and C programs write all the same, become null. Text around the
 // value, such as the output of the program that was measured, is skipped; text inside the
 // value is skipped with a warning.
-func (p *Problems) OpenDocument(data []byte) (*Document, error) {
+func (p *Problems) OpenDocument(data []byte) *Document {
 	data = TrimMark(data)
 	err := checkJSON(data)
 	if err != nil {
@@ -49,19 +51,22 @@ func (p *Problems) OpenDocument(data []byte) (*Document, error) {
 	var wrong *json.SyntaxError
 	switch {
 	case errors.As(err, &wrong) && wrong.Offset >= int64(len(data)):
-		return nil, AtLine(d.lineAt(int64(len(data))), "the JSON ends too early; the file may be incomplete")
+		d.err = AtLine(d.lineAt(int64(len(data))), "the JSON ends too early; the file may be incomplete")
 	case errors.As(err, &wrong):
 		at := max(0, wrong.Offset-1)
 		line := d.lineAt(at)
+		d.err = AtLine(line, "this is not JSON (%v)", wrong)
 		if (data[at] == '{' || data[at] == '[') && strings.HasSuffix(wrong.Error(), "after top-level value") {
-			return nil, AtLine(line, "a second JSON document begins here; write each report to a file of its own")
+			d.err = AtLine(line, "a second JSON document begins here; write each report to a file of its own")
 		}
-		return nil, AtLine(line, "this is not JSON (%v)", wrong)
 	case err != nil:
-		return nil, AtLine(1, "this is not JSON (%v)", err)
+		d.err = AtLine(1, "this is not JSON (%v)", err)
 	}
-	return d, nil
+	return d
 }
+
+// Err says why there is no document; nil if there is one.
+func (d *Document) Err() error { return d.err }
 
 func checkJSON(data []byte) error {
 	var all json.RawMessage
@@ -177,6 +182,9 @@ func (d *Document) peekByte() byte {
 // Object reads an object. member must read the value of the member, by one of the
 // methods of d.
 func (d *Document) Object(what string, member func(key string) error) error {
+	if d.err != nil {
+		return d.err
+	}
 	if at := d.peekByte(); at == '[' && d.dec.InputOffset() == 0 {
 		return AtLine(d.Line(), "%s is a JSON array instead of an object; write each report to a file of its own", what)
 	} else if at != '{' {
@@ -200,6 +208,9 @@ func (d *Document) Object(what string, member func(key string) error) error {
 
 // Array reads an array. element must read one element.
 func (d *Document) Array(what string, element func() error) error {
+	if d.err != nil {
+		return d.err
+	}
 	if d.peekByte() != '[' {
 		return AtLine(d.Line(), "%s is not a JSON array", what)
 	}
@@ -217,6 +228,9 @@ func (d *Document) Array(what string, element func() error) error {
 
 // Value reads a value into v.
 func (d *Document) Value(v any) error {
+	if d.err != nil {
+		return d.err
+	}
 	base := d.dec.InputOffset() // becomes that of the byte after the comma or colon
 	if i := bytes.IndexAny(d.data[base:], ":,"); i >= 0 && len(bytes.TrimSpace(d.data[base:base+int64(i)])) == 0 {
 		base += int64(i) + 1

@@ -67,14 +67,10 @@ type entry struct {
 func (asv) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "asv"}
 	p := format.NewProblems(name)
-	d, err := p.OpenDocument(data)
-	if err != nil {
-		p.AddError(err)
-		return out, p.Err()
-	}
+	d := p.OpenDocument(data)
 	var r report
 	var entries []entry
-	err = d.Object("the file", func(key string) error {
+	err := d.Object("the file", func(key string) error {
 		switch key {
 		case "results":
 			return d.Object(key, func(name string) error {

@@ -113,11 +113,7 @@ func (r *reader) addBenchmark(line int, id, saved string, s format.Series) {
 // readJSONFile reads a sample.json or an estimates.json. Both have no name: it is that of their
 // folder, target/criterion/GROUP/FUNCTION/PARAMETER/SAVED.
 func (r *reader) readJSONFile(data []byte, isSample bool) {
-	d, err := r.p.OpenDocument(data)
-	if err != nil {
-		r.p.AddError(err)
-		return
-	}
+	d := r.p.OpenDocument(data)
 	line := d.Line()
 	var x struct {
 		Iterations []*float64 `json:"iters"`

@@ -218,8 +218,8 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 		r.readTerse(data)
 		return r.p.Finish(r.out)
 	}
-	d, err := r.p.OpenDocument(data)
-	if err != nil {
+	d := r.p.OpenDocument(data)
+	if err := d.Err(); err != nil {
 		if bytes.Count(data, []byte(`"fio version"`)) > 1 {
 			err = format.AtLine(1, "the file has several reports; run fio without --status-interval, and with another "+
 				"--output each time")
@@ -227,7 +227,7 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 		r.p.AddError(err)
 		return r.out, r.p.Err()
 	}
-	err = d.Object("the report", func(key string) error {
+	err := d.Object("the report", func(key string) error {
 		switch key {
 		case "fio version":
 			return d.Value(&r.version)

@@ -118,14 +118,10 @@ var timeUnits = map[string]float64{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
 func (googlebench) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "Google Benchmark"}
 	p := format.NewProblems(name)
-	d, err := p.OpenDocument(data)
-	if err != nil {
-		p.AddError(err)
-		return out, p.Err()
-	}
+	d := p.OpenDocument(data)
 	var c context
 	var runs []run
-	err = d.Object("the file", func(key string) error {
+	err := d.Object("the file", func(key string) error {
 		switch key {
 		case "context":
 			var raw json.RawMessage

@@ -72,13 +72,9 @@ var (
 func (hyperfine) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "hyperfine"}
 	p := format.NewProblems(name)
-	d, err := p.OpenDocument(data)
-	if err != nil {
-		p.AddError(err)
-		return out, p.Err()
-	}
+	d := p.OpenDocument(data)
 	highest := 0.0
-	err = d.Object("the file", func(key string) error {
+	err := d.Object("the file", func(key string) error {
 		if key != "results" {
 			return d.Skip()
 		}

@@ -99,12 +99,8 @@ type bucket [2]number
 func (jmh) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "JMH"}
 	p := format.NewProblems(name)
-	d, err := p.OpenDocument(data)
-	if err != nil {
-		p.AddError(err)
-		return out, p.Err()
-	}
-	err = d.Array("the file", func() error {
+	d := p.OpenDocument(data)
+	err := d.Array("the file", func() error {
 		line := d.Line()
 		var r result
 		if err := d.Value(&r); err != nil {

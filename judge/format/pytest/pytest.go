@@ -96,14 +96,10 @@ var seconds = sample.LowerRatio("time", "s", "wall time of an iteration")
 func (pytest) Read(name string, data []byte) (format.File, error) {
 	var out format.File
 	p := format.NewProblems(name)
-	d, err := p.OpenDocument(data)
-	if err != nil {
-		p.AddError(err)
-		return out, p.Err()
-	}
+	d := p.OpenDocument(data)
 	var r report
 	found := false
-	err = d.Object("the file", func(key string) error {
+	err := d.Object("the file", func(key string) error {
 		if key != "benchmarks" {
 			return r.readMember(d, key)
 		}
