@@ -9,10 +9,10 @@ package estimate
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/measure/codec"
 )
 
@@ -146,12 +146,7 @@ func Find(names []string, p *Program) ([]Algorithm, error) {
 			return nil, fault.WithFix(fault.New(fault.Unsupported, "%s: this level requires the program zstd", n),
 				fmt.Sprintf("apt-get install zstd, or one of the levels %v", codec.ZstdLevels))
 		}
-		var have []string
-		for _, a := range all {
-			if !slices.Contains(have, a.Name) {
-				have = append(have, a.Name)
-			}
-		}
+		have := lists.AddNew(nil, lists.Map(all, func(a Algorithm) string { return a.Name })...)
 		return nil, fault.WithFix(fault.New(fault.Invalid, "unknown algorithm %q", n), "choose from "+
 			strings.Join(have, ", "))
 	}

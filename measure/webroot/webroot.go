@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lists"
 )
 
@@ -29,8 +30,7 @@ func (f File) URL() string { return (&url.URL{Path: "/" + f.Name}).EscapedPath()
 
 // Sum is the SHA-256 of the body in hexadecimal.
 func (f File) Sum() string {
-	s := sha256.Sum256(f.Body)
-	return hex.EncodeToString(s[:])
+	return hexsum.Of(f.Body)
 }
 
 // Site is a set of files in ascending order of their names; one is Home.

@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/prepare/install/plan"
@@ -318,10 +319,8 @@ func (e *Engine) settled(ctx context.Context, s *plan.Step) error {
 			return nil
 		}
 		if s.Await {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(awaitEvery):
+			if err := sleep.For(ctx, awaitEvery); err != nil {
+				return err
 			}
 		}
 	}

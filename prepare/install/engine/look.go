@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
+	"bakeoff/base/sleep"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/reach/conn"
 )
@@ -172,7 +174,7 @@ func (e *Engine) release(ctx context.Context, s *plan.Step) error {
 			return err
 		}
 		if n > 1 {
-			if err := e.pause(ctx); err != nil {
+			if err := sleep.For(ctx, time.Second); err != nil {
 				return err
 			}
 		}

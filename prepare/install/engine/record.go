@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -242,16 +241,6 @@ func (r *Record) log(id string, argv []string, exit conn.Exit, said string) {
 	}
 	defer f.Close()
 	fmt.Fprintf(f, "%s %s: %s: %s\n%s\n", time.Now().UTC().Format(time.RFC3339), id, shell.Quote(argv...), exit, said)
-}
-
-// pause lets something that is busy settle.
-func (*Record) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Second):
-		return nil
-	}
 }
 
 // Close ends the use of the folder.

@@ -1,13 +1,13 @@
 package plan
 
 import (
-	"crypto/sha256"
 	_ "embed" // of the script
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 
+	"bakeoff/base/hexsum"
 	"bakeoff/prepare/install/spec"
 )
 
@@ -85,10 +85,9 @@ func (r *recipe) in(id, purpose string, argv ...string) *Step {
 // write adds a step that writes a file.
 func (r *recipe) write(id, purpose, mode, path string, lines ...string) *Step {
 	text := strings.Join(lines, "\n") + "\n"
-	sum := sha256.Sum256([]byte(text))
 	s := r.run(id, purpose, "install", "-D", "-m", mode, "/dev/stdin", path)
 	s.Stdin, s.Redo = &Input{Text: text}, true
-	return s.check("sha256sum", path).expect(hex.EncodeToString(sum[:])).replaces()
+	return s.check("sha256sum", path).expect(hexsum.Of(text)).replaces()
 }
 
 // link adds a step that makes a symbolic link in the new system.
@@ -377,9 +376,8 @@ func (r *recipe) hostID() {
 func (r *recipe) copyHostID() {
 	raw, _ := hex.DecodeString(r.IDs.HostID)
 	slices.Reverse(raw) // the file is little endian
-	sum := sha256.Sum256(raw)
 	r.run("copy-hostid", "keep the hostid", "install", "-m", "0644", "/etc/hostid", target+"/etc/hostid").
-		check("sha256sum", target+"/etc/hostid").expect(hex.EncodeToString(sum[:])).replaces()
+		check("sha256sum", target+"/etc/hostid").expect(hexsum.Of(raw)).replaces()
 }
 
 // locales are the locales to build, each with its character set.

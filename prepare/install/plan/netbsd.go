@@ -1,11 +1,11 @@
 package plan
 
 import (
-	"crypto/sha256"
 	_ "embed" // of the script
-	"encoding/hex"
 	"slices"
 	"strings"
+
+	"bakeoff/base/hexsum"
 )
 
 // netbsdZFS is the recipe netbsd-zfs: NetBSD with its root on ZFS. The loader reads kernel,
@@ -191,8 +191,7 @@ func (r *recipe) bsdKeys(user, altroot, home string, keys []string) {
 // put adds a step that writes a file with the programs of NetBSD.
 func (r *recipe) put(id, purpose, path string, lines ...string) {
 	text := strings.Join(lines, "\n") + "\n"
-	sum := sha256.Sum256([]byte(text))
 	s := r.run(id, purpose, "dd", "of="+path, "bs=64k").check("cksum", "-a", "SHA256", path).
-		expect(hex.EncodeToString(sum[:])).replaces()
+		expect(hexsum.Of(text)).replaces()
 	s.Stdin, s.Redo = &Input{Text: text}, true
 }

@@ -4,13 +4,13 @@ package plan
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/shell"
 	"bakeoff/base/strictjson"
 	"bakeoff/base/unit"
@@ -207,8 +207,7 @@ func hash(v any) string {
 	if err != nil {
 		panic(err) // the types hold strings, numbers and lists only
 	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:])
+	return hexsum.Of(b)
 }
 
 func assignIDs(s *spec.Spec, t Target) IDs {

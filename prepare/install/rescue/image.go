@@ -2,8 +2,6 @@ package rescue
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -12,6 +10,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
@@ -71,8 +70,7 @@ func openImage(name string, size unit.Bytes, access Access) (*Image, error) {
 		return nil, err
 	}
 	i := &Image{Path: filepath.Join(dir, filepath.Base(full))}
-	sum := sha256.Sum256([]byte(i.Path))
-	i.Serial = "image-" + hex.EncodeToString(sum[:6]) // virtio has 20 bytes
+	i.Serial = "image-" + hexsum.Of(i.Path)[:12] // virtio has 20 bytes
 	info, err := os.Lstat(i.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

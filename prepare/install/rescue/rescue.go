@@ -5,8 +5,6 @@ package rescue
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +16,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/safetext"
 	"bakeoff/prepare/install/spec"
 	"bakeoff/provision/guest/qemu"
@@ -123,8 +122,7 @@ type Builder struct {
 // built, Lab for a build that failed.
 func (b Builder) Get(ctx context.Context, release string) (System, error) {
 	name := "rescue-" + release
-	sum := sha256.Sum256([]byte(strings.Join([]string{release, packages, basePackagesOf(release), build}, "\n")))
-	digest := "sha256:" + hex.EncodeToString(sum[:])
+	digest := "sha256:" + hexsum.Of(strings.Join([]string{release, packages, basePackagesOf(release), build}, "\n"))
 	dir, ok, err := b.Store.System(ctx, name, digest)
 	if err != nil {
 		return System{}, err
@@ -216,10 +214,9 @@ func open(dir, release string) (System, error) {
 	if err := errors.Join(err, verr, berr); err != nil {
 		return s, fault.WithFix(fault.Wrap(fault.Lab, "rescue system", err), "remove the folder "+dir)
 	}
-	sum := sha256.Sum256(archive)
 	s.Version = strings.TrimSpace(string(version))
 	s.Base = spec.Archive{File: "/root/" + baseFile, SHA256: strings.TrimSpace(string(base))}
-	s.Modules = spec.Archive{File: "/root/" + filepath.Base(found[0]), SHA256: hex.EncodeToString(sum[:])}
+	s.Modules = spec.Archive{File: "/root/" + filepath.Base(found[0]), SHA256: hexsum.Of(archive)}
 	return s, nil
 }
 

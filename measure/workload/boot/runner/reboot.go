@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
+	"bakeoff/base/sleep"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
@@ -85,13 +86,11 @@ func (a *answers) addFirst(ctx context.Context, in driver.Instance, p param.Valu
 			m.Moments = append(m.Moments, momentOf(at, l))
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, knockStep) != nil {
 			if gone, ok := context.Cause(ctx).(ended); ok {
 				return fault.New(fault.Subject, "%s", gone)
 			}
 			return fault.New(fault.Subject, "nothing answers at %s since the reboot", a.server)
-		case <-time.After(knockStep):
 		}
 	}
 }

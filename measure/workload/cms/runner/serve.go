@@ -3,8 +3,6 @@ package runner
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +11,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
+	"bakeoff/base/sleep"
 	"bakeoff/measure/workload/cms"
 	"bakeoff/reach/conn"
 )
@@ -145,11 +145,9 @@ func (s *site) awaitServer(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pollTime) != nil {
 			return fault.Wrap(fault.Subject, "",
 				s.explain(ctx, "error.log", fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
-		case <-time.After(pollTime):
 		}
 	}
 }
@@ -207,8 +205,7 @@ func (s *site) checkPages(ctx context.Context) error {
 		if why := p.check(got); why != "" {
 			return fault.New(fault.Subject, "the page %s %s", p.path, why)
 		}
-		sum := sha256.Sum256(got)
-		now := body{Length: len(got), SHA256: hex.EncodeToString(sum[:])}
+		now := body{Length: len(got), SHA256: hexsum.Of(got)}
 		if was, ok := s.known.Pages[p.path]; ok && was != now {
 			return fault.New(
 				fault.Subject,

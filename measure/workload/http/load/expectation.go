@@ -2,9 +2,9 @@ package load
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"sync/atomic"
+
+	"bakeoff/base/hexsum"
 )
 
 // maxBody bounds a body of unknown length, in bytes.
@@ -178,6 +178,5 @@ func verified(asks []*ask) (seen bool, sum string) {
 
 // SumOf returns the SHA-256 of b in hexadecimal.
 func SumOf(b []byte) string {
-	s := sha256.Sum256(b)
-	return hex.EncodeToString(s[:])
+	return hexsum.Of(b)
 }

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"bakeoff/base/sleep"
 )
 
 // The portable engine: one goroutine per connection, over net.Conn. It is for
@@ -141,7 +143,7 @@ func (c *client) run(ctx context.Context, start int64) {
 				return
 			}
 			due = start + at
-			if !sleep(ctx, due-free) {
+			if due > free && sleep.For(ctx, time.Duration(due-free)) != nil {
 				return
 			}
 			c.tally.recordSend(nowNanos()-start, at, free-start)
@@ -158,23 +160,8 @@ func (c *client) run(ctx context.Context, start int64) {
 		}
 		c.tally.countError(why)
 		if !opened && c.conn == nil { // could not be opened: pause
-			sleep(ctx, int64(10*time.Millisecond))
+			_ = sleep.For(ctx, 10*time.Millisecond)
 		}
-	}
-}
-
-// sleep waits ns nanoseconds; it returns false if ctx ended first.
-func sleep(ctx context.Context, ns int64) bool {
-	if ns <= 0 {
-		return true
-	}
-	t := time.NewTimer(time.Duration(ns))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

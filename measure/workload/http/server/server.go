@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/sleep"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload/http"
@@ -280,10 +281,7 @@ func (s *Server) wait(ctx context.Context) error {
 			return fault.Wrap(fault.Subject, "",
 				s.explain(ctx, fmt.Errorf("no page from %s within %v: %w", s.addr, startTime, err)))
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pollTime):
-		}
+		_ = sleep.For(ctx, pollTime)
 	}
 }
 
