@@ -407,6 +407,11 @@ type Availability struct {
 	Facts map[string]string `json:"facts,omitempty"`
 }
 
+// Unavailable is the answer that err gives.
+func Unavailable(err error) Availability {
+	return Availability{Reason: fault.Reason(err), Fix: fault.Fix(err)}
+}
+
 // String says what is missing and what would help.
 func (a Availability) String() string {
 	if a.Fix == "" {

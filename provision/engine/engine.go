@@ -20,6 +20,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/isolation"
@@ -266,9 +267,7 @@ func (c *Container) settled(ctx context.Context) error {
 			}
 			return err
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if sleep.For(ctx, wait) != nil {
 			return fault.Wrap(fault.Subject, "the container did not become ready", errors.Join(ctx.Err(), err))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 )
 
@@ -126,8 +127,12 @@ func (c *Container) Reach(ctx context.Context) error {
 	return nil
 }
 
-// ValidateNetwork refuses what no container on this network can have.
-func ValidateNetwork(n Network, spec driver.Spec) error {
+// Validate refuses settings that no container on this network can have.
+func (o Options) Validate(spec driver.Spec) error {
+	if err := isolation.Tuning().Check(spec.Tuning); err != nil {
+		return err
+	}
+	n := o.Network
 	if n == Bridge && spec.Network != nil && spec.Network.Outside {
 		return fault.WithFix(fault.New(fault.Unsupported, "load from another host has no route to an address behind the "+
 			"engine's bridge"), "set network: published, or remove the generator")

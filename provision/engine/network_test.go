@@ -38,7 +38,7 @@ func TestNetworkFlags(t *testing.T) {
 }
 
 // What a network cannot have is refused before anything starts.
-func TestValidateNetwork(t *testing.T) {
+func TestValidate(t *testing.T) {
 	outside := &netns.Network{Outside: true}
 	for _, c := range []struct {
 		network Network
@@ -51,7 +51,7 @@ func TestValidateNetwork(t *testing.T) {
 		{Published, driver.Spec{Network: outside}, ""},
 		{HostNet, driver.Spec{}, ""},
 	} {
-		err := ValidateNetwork(c.network, c.spec)
+		err := Options{Network: c.network}.Validate(c.spec)
 		if (err != nil) != (c.want != "") ||
 			err != nil && (!fault.Is(err, fault.Unsupported) || fault.Fix(err) != c.want) {
 			t.Errorf("%s: %v, fix %q", c.network, err, fault.Fix(err))

@@ -2,13 +2,12 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io"
 	"slices"
 	"strings"
 
+	"bakeoff/base/hexsum"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -89,7 +88,6 @@ func (c *Container) load(ctx context.Context, tag string) error {
 // images of one name in a lab file have the same repository.
 func savedTag(ref, digest string) (string, error) {
 	flat, err := Tag(digest)
-	sum := sha256.Sum256([]byte(ref))
 	repository, tag, _ := strings.Cut(flat, ":")
-	return repository + "-" + hex.EncodeToString(sum[:4]) + ":" + tag, err
+	return repository + "-" + hexsum.Of(ref)[:8] + ":" + tag, err
 }

@@ -2,8 +2,6 @@ package isolation
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,13 +38,13 @@ func Check(ctx context.Context, host conn.Conn, needs Needs) driver.Availability
 	}
 	layout, err := cgroup.Detect(ctx, host)
 	if err != nil {
-		return No(err)
+		return driver.Unavailable(err)
 	}
 	if err := netns.Check(ctx, host); err != nil {
 		if a := installed(ctx, host, map[string]string{"ip": "iproute2", "unshare": "util-linux"}); !a.OK {
 			return a
 		}
-		return No(err)
+		return driver.Unavailable(err)
 	}
 	if needs.Overlay {
 		if a := overlay(ctx, host); !a.OK {
@@ -65,7 +63,7 @@ func installed(ctx context.Context, host conn.Conn, programs map[string]string) 
 		if fault.Is(err, fault.NotFound) {
 			missing, packages = append(missing, p), append(packages, pkg)
 		} else if err != nil {
-			return No(err)
+			return driver.Unavailable(err)
 		}
 		_ = exit // some programs do not know --version; they are there
 	}
@@ -83,7 +81,7 @@ func installed(ctx context.Context, host conn.Conn, programs map[string]string) 
 func overlay(ctx context.Context, host conn.Conn) driver.Availability {
 	b, err := conn.FilesOf(host).ReadFile(ctx, "/proc/filesystems")
 	if err != nil {
-		return No(err)
+		return driver.Unavailable(err)
 	}
 	if slices.Contains(strings.Fields(string(b)), "overlay") {
 		return driver.Availability{OK: true}
@@ -94,14 +92,4 @@ func overlay(ctx context.Context, host conn.Conn) driver.Availability {
 	}
 	return driver.Availability{Reason: "the kernel has no overlay file system",
 		Fix: "run modprobe overlay, or use a kernel with CONFIG_OVERLAY_FS"}
-}
-
-// No is the answer for err.
-func No(err error) driver.Availability {
-	var e *fault.Error
-	reason := err.Error()
-	if errors.As(err, &e) && e.Fix != "" {
-		reason = fmt.Sprintf("%s: %v", e.Op, e.Err)
-	}
-	return driver.Availability{Reason: strings.TrimPrefix(reason, ": "), Fix: fault.Fix(err)}
 }

@@ -88,7 +88,7 @@ func WithVersion(ctx context.Context, host conn.Conn, a driver.Availability, pro
 	}
 	v, err := Version(ctx, host, program)
 	if err != nil {
-		return No(err)
+		return driver.Unavailable(err)
 	}
 	a.Facts["version"] = v
 	return a

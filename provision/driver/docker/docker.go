@@ -133,7 +133,7 @@ func parseInfo(out string) (i info, err error) {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	o, err := decode(values)
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	if o.private && o.socket == "" {
 		return checkPrivate(ctx, host)
@@ -144,7 +144,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	i, err := ask(ctx, cli(host, o.socket))
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	maps.Copy(a.Facts, i.facts())
 	return a
@@ -195,10 +195,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 func (Driver) Validate(spec driver.Spec) error {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = isolation.Tuning().Check(spec.Tuning)
-	}
-	if err == nil {
-		err = engine.ValidateNetwork(o.Network, spec)
+		err = o.Options.Validate(spec)
 	}
 	return err
 }

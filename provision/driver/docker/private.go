@@ -186,7 +186,7 @@ func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
 	}
 	out, err := isolation.Version(ctx, host, "dockerd")
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	a.Facts["version"], a.Facts["engine"] = out, "private"
 	return a

@@ -92,7 +92,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.
 		return driver.Availability{Reason: "runsc is not built", Fix: fault.Fix(err)}
 	}
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	a.Facts["runtime"], a.Facts["version"], a.Facts["runsc"] = runtime, runsc.version, runsc.path
 	return a

@@ -54,7 +54,7 @@ func (Driver) Doc() driver.Doc {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	filter, err := isolation.Filtered(options, values)
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true,
 		Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})

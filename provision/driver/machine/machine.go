@@ -102,11 +102,11 @@ func decode(v param.Values) (options, error) {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	o, err := decode(values)
 	if err != nil {
-		return refused(err)
+		return driver.Unavailable(err)
 	}
 	k, err := kernelOf(ctx, host, nil)
 	if err != nil {
-		return refused(err)
+		return driver.Unavailable(err)
 	}
 	a := driver.Availability{OK: true, Facts: map[string]string{"system": k.goos}}
 	m, remote := host.(Machine)
@@ -120,14 +120,10 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 			Fix: reboot.UseAnother}
 	default:
 		if err := mayReboot(m.Machine(), o); err != nil {
-			return refused(err)
+			return driver.Unavailable(err)
 		}
 	}
 	return a
-}
-
-func refused(err error) driver.Availability {
-	return driver.Availability{Reason: err.Error(), Fix: fault.Fix(err)}
 }
 
 // mayReboot refuses a reboot without permission, and what reboot.Check refuses.

@@ -45,7 +45,7 @@ func (Driver) Doc() driver.Doc {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	set, err := driver.Options(options, values)
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	runtime := set.Text("runtime")
 	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true, Programs: map[string]string{runtime: runtime}})

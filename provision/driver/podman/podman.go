@@ -75,7 +75,7 @@ func cli(host conn.Conn, runtime string) engine.CLI {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	o, err := decode(values)
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	programs := map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}
 	switch o.Network {
@@ -97,15 +97,15 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	c := cli(host, o.runtime)
 	v, err := version(ctx, c)
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	if err := checkNetwork(ctx, c, o.Network, v); err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	// Only asking shows whether its storage works.
 	storage, err := c.Ask(ctx, "info", "--format", "{{.Store.GraphDriverName}}")
 	if err != nil {
-		return isolation.No(err)
+		return driver.Unavailable(err)
 	}
 	a.Facts["version"], a.Facts["storage"], a.Facts["runtime"] = v, storage, o.runtime
 	return a
@@ -143,10 +143,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 func (Driver) Validate(spec driver.Spec) error {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = isolation.Tuning().Check(spec.Tuning)
-	}
-	if err == nil {
-		err = engine.ValidateNetwork(o.Network, spec)
+		err = o.Options.Validate(spec)
 	}
 	return err
 }

@@ -3,7 +3,6 @@ package qemu
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -19,9 +18,6 @@ import (
 // minMemory is what a kernel, its RAM disk and the agent need to come up.
 const minMemory = 96 * unit.MiB
 
-// withoutFix is the text of an error without its remedy.
-func withoutFix(err error) string { return strings.TrimSuffix(err.Error(), "; "+fault.Fix(err)) }
-
 // Check tells whether QEMU works on host with these options.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	if a := guest.System(ctx, host, "Linux"); !a.OK {
@@ -29,7 +25,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	a := driver.Availability{}
 	unavailable := func(err error) driver.Availability {
-		a.Reason, a.Fix = withoutFix(err), fault.Fix(err)
+		a.Reason, a.Fix = fault.Reason(err), fault.Fix(err)
 		return a
 	}
 	o, err := decode(values)

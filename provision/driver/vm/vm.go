@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"strings"
 	"sync"
 
 	"bakeoff/base/fault"
@@ -110,7 +109,7 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 		err = mustBeHere(host)
 	}
 	if err != nil {
-		return refused(err)
+		return driver.Unavailable(err)
 	}
 	m := manifest.Guest{Brand: manifest.Docker}
 	facts := map[string]string{}
@@ -123,7 +122,7 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 		m = s.guest
 	}
 	if err != nil {
-		return refused(err)
+		return driver.Unavailable(err)
 	}
 	var a driver.Availability
 	switch {
@@ -140,11 +139,6 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 	}
 	maps.Copy(a.Facts, facts)
 	return a
-}
-
-func refused(err error) driver.Availability {
-	fix := fault.Fix(err)
-	return driver.Availability{Reason: strings.TrimSuffix(err.Error(), "; "+fix), Fix: fix}
 }
 
 // mustBeHere refuses guests of other hosts.

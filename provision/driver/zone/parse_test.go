@@ -1,11 +1,15 @@
 package zone
 
-import "testing"
+import (
+	"testing"
+
+	"bakeoff/base/name"
+)
 
 // A zone's UUID follows from its label, and is one.
 func TestID(t *testing.T) {
 	a, b := idOf("a"), idOf("b")
-	if a == b || a != idOf("a") || !uuidForm.MatchString(a) {
+	if a == b || a != idOf("a") || !name.ValidUUID(a) {
 		t.Errorf("%s, %s", a, b)
 	}
 }

@@ -19,9 +19,10 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
@@ -85,8 +86,6 @@ func decode(v param.Values) (options, error) {
 // machine tells whether the zone holds a virtual machine.
 func (o options) machine() bool { return o.brand == "bhyve" || o.brand == "kvm" }
 
-var uuidForm = lazy.Compile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-
 // Check tells whether host runs SmartOS and has the image.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	a := guest.System(ctx, host, "SunOS")
@@ -98,7 +97,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		return driver.Availability{Reason: err.Error()}
 	}
 	image := o.image
-	if !uuidForm.MatchString(image) {
+	if !name.ValidUUID(image) {
 		return driver.Availability{Reason: "no image is named",
 			Fix: "run imgadm avail and imgadm import UUID, and name the image in the option image-uuid"}
 	}
@@ -170,7 +169,7 @@ func validate(spec driver.Spec) (options, error) {
 	switch {
 	case err != nil:
 		return o, err
-	case !uuidForm.MatchString(o.image):
+	case !name.ValidUUID(o.image):
 		err = fault.New(fault.Invalid, "image-uuid must be the UUID of an image, as `imgadm list` shows it (got %q)", o.image)
 	case o.machine() && len(spec.Volumes) > 0:
 		err = fault.New(fault.Unsupported, "volume %s: machines in zones have no volumes", spec.Volumes[0].Path)
@@ -270,9 +269,7 @@ func meet(ctx context.Context, e *guest.Env, o options, id, root string) error {
 		if z != nil && z.State == "running" {
 			break
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-wait.Done():
+		if sleep.For(wait, 100*time.Millisecond) != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}

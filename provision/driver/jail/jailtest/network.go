@@ -3,15 +3,13 @@ package jailtest
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/name"
 	"bakeoff/provision/driver/fake"
 )
-
-var macForm = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 
 // rekey gives an interface another key.
 func (m *State) rekey(from, to string) {
@@ -170,7 +168,7 @@ func configure(c *fake.Call, m *State, key string, l *Link, args []string) (_ st
 		m.rekey(key, name+" "+key)
 		key, l.Jail, l.Addrs = name+" "+key, name, nil
 	case "ether":
-		if !macForm.MatchString(value) {
+		if !name.ValidMAC(value) {
 			return fail("%s: bad address", value)
 		}
 		l.MAC = value
@@ -194,7 +192,7 @@ func configure(c *fake.Call, m *State, key string, l *Link, args []string) (_ st
 		}
 		member.Bridge, member.MTU = key, l.MTU
 	case "static":
-		if n = 3; len(args) < 3 || m.Links[value] == nil || m.Links[value].Bridge != key || !macForm.MatchString(args[2]) {
+		if n = 3; len(args) < 3 || m.Links[value] == nil || m.Links[value].Bridge != key || !name.ValidMAC(args[2]) {
 			return fail("BRDGSADDR %s: Invalid argument", value)
 		}
 		if l.Static == nil {
