@@ -81,7 +81,7 @@ func readELF(r io.ReaderAt) (p Program, err error) {
 	if p.System = systems[f.OSABI]; p.System == "" {
 		p.System = "linux" // Linux programs carry the value of System V, too
 	}
-	p.Arch = archOf(f)
+	p.Arch = Arch(f)
 	for _, s := range f.Progs {
 		if s.Type != elf.PT_INTERP || s.Filesz > maxLine {
 			continue
@@ -113,8 +113,8 @@ func readELF(r io.ReaderAt) (p Program, err error) {
 	return p, nil
 }
 
-// archOf is the GOARCH of a file.
-func archOf(f *elf.File) string {
+// Arch is the GOARCH of a file; "" is another processor.
+func Arch(f *elf.File) string {
 	little := f.Data == elf.ELFDATA2LSB
 	switch f.Machine {
 	case elf.EM_X86_64:

@@ -23,7 +23,6 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
 	"bakeoff/base/unit"
 )
 
@@ -47,12 +46,6 @@ type Facts struct {
 // Time is the modification time of everything that is packed. It is not 0: there are
 // archive formats that know no time before 1980.
 var Time = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
-
-var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
-
-// ValidDigest reports whether text has the form of Facts.Digest. Names of folders are
-// made of digests.
-func ValidDigest(text string) bool { return digestForm.MatchString(text) }
 
 // Measure reads a source and returns its facts. Errors about the source itself are
 // of kind fault.Invalid. say gets lines for a person if it takes longer than a second;

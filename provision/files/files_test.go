@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 )
 
 // tree makes a folder with a program, a folder, and links that stay inside.
@@ -56,7 +57,7 @@ func measured(t *testing.T, path string) Facts {
 func TestDigestsAreReproducible(t *testing.T) {
 	dir := tree(t)
 	want := measured(t, dir)
-	if !ValidDigest(want.Digest) || want.Size != 11 || !want.Folder {
+	if !name.ValidDigest(want.Digest) || want.Size != 11 || !want.Folder {
 		t.Errorf("%+v", want)
 	}
 	other := tree(t)

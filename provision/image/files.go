@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/name"
 	"bakeoff/provision/files"
 )
 
@@ -43,7 +44,7 @@ const (
 // Packed is the path of what was packed with a digest; "" if the store does not have
 // it.
 func (s *Store) Packed(digest string) string {
-	if !files.ValidDigest(digest) {
+	if !name.ValidDigest(digest) {
 		return ""
 	}
 	dir := s.filesDir(digest)
@@ -63,7 +64,7 @@ const noFiles = "write the files to the disk, or write rootfs: with its root fil
 // Pack keeps a copy of a source in the store, unless it has one. If the source does
 // not have this digest any more, the error is of kind fault.Invalid.
 func (s *Store) Pack(ctx context.Context, src files.Source, digest string) error {
-	if !files.ValidDigest(digest) {
+	if !name.ValidDigest(digest) {
 		return fault.New(fault.Lab, "%s has an invalid digest: %q", src.Name, digest)
 	}
 	held, err := s.lockStore(ctx)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/provision/files"
 )
 
@@ -82,7 +83,7 @@ func TestDerivedImages(t *testing.T) {
 		t.Error("files were copied")
 	}
 	again, err := s.Get(t.Context(), Request{Ref: req.Ref, Files: []Placed{req.Files[2], req.Files[1], req.Files[0]}})
-	if err != nil || again.Dir != img.Dir || again.Digest != img.Digest || !files.ValidDigest(img.Digest) {
+	if err != nil || again.Dir != img.Dir || again.Digest != img.Digest || !name.ValidDigest(img.Digest) {
 		t.Errorf("in another order: %+v, %v", again, err)
 	}
 	req.Files[0].To = "/bin/other"

@@ -77,11 +77,7 @@ type Stored struct {
 
 // Stored lists the images of the layout, in the order of references.
 func (s *Store) Stored() ([]Stored, error) {
-	dir := filepath.Join(s.Dir, layoutDir)
-	if !layout.Exists(dir) {
-		return nil, nil
-	}
-	l := &layout.Layout{Dir: dir}
+	l := s.Layout()
 	all, err := l.Images()
 	if err != nil {
 		return nil, err
@@ -106,11 +102,7 @@ func (s *Store) describeStored(l *layout.Layout, i layout.Image) Stored {
 		}
 	}
 	h.Used = lastUse(l.Blob(i.Manifest.Digest), filepath.Join(s.Dir, rootOf(kindImage, h.Digest), description))
-	b, err := l.Read(i.Manifest)
-	if err != nil {
-		return h
-	}
-	m, err := layout.ParseManifest(b)
+	m, err := l.Manifest(i.Manifest)
 	if err != nil {
 		return h
 	}
@@ -122,7 +114,8 @@ func (s *Store) describeStored(l *layout.Layout, i layout.Image) Stored {
 	h.UUID, h.Type, h.Description = m.Annotations[noteUUID], m.Annotations[noteType], m.Annotations[noteAbout]
 	h.Origin, h.OriginName = m.Annotations[noteOrigin], m.Annotations[noteOriginName]
 	h.Created = m.Annotations[noteCreated]
-	if b, err = l.Read(m.Config); err != nil {
+	b, err := l.Read(m.Config)
+	if err != nil {
 		return h
 	}
 	var c struct {
@@ -230,19 +223,14 @@ const StateAbsent = "absent"
 
 // stored is the manifest of a stored image; with a digest, of the one that has it.
 func (s *Store) findStored(ref reference.Reference, digest string) (v1.Descriptor, error) {
-	dir := filepath.Join(s.Dir, layoutDir)
 	absent := fault.WithFix(fault.New(fault.Invalid, "image %s: it is not in the store", ref.Text),
 		"run bakeoff image import or bakeoff image create; bakeoff image list shows what is there")
-	if !layout.Exists(dir) {
-		return v1.Descriptor{}, absent
-	}
-	l := &layout.Layout{Dir: dir}
 	ref.Digest = digest
 	name := ref.Text
 	if digest != "" { // whatever has the name now
 		name = ""
 	}
-	d, complete, err := findComplete(l, ref, name)
+	d, complete, err := findComplete(s.Layout(), ref, name)
 	if err == nil && !complete {
 		err = absent
 	}
@@ -272,7 +260,7 @@ func (s *Store) EntriesOf(h Stored) ([]Entry, error) {
 
 // Export writes an image as a tar file with an OCI image layout.
 func (s *Store) Export(ctx context.Context, h Stored, w io.Writer) error {
-	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
+	l := s.Layout()
 	d, ok, err := l.Find(h.Ref)
 	if err != nil || !ok {
 		return errors.Join(err, fault.New(fault.NotFound, "the store has no image %q", h.Ref))

@@ -11,8 +11,6 @@ package image
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +24,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/lazy"
 	"bakeoff/base/lock"
 	"bakeoff/provision/image/layout"
@@ -160,8 +159,8 @@ func (req Request) key(what string) string {
 	if req.Unpacked {
 		what += "-unpacked"
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %v", recipe, runtime.GOARCH, what, req.Ref, slices.Compact(p)))
-	return what + "-" + strings.ReplaceAll(req.Ref, ":", "-") + "-" + hex.EncodeToString(sum[:6])
+	sum := hexsum.Of(fmt.Sprintf("%d %s %s %s %v", recipe, runtime.GOARCH, what, req.Ref, slices.Compact(p)))
+	return what + "-" + strings.ReplaceAll(req.Ref, ":", "-") + "-" + sum[:12]
 }
 
 // Cached reports whether Get would return without building.
@@ -348,16 +347,16 @@ func (s *Store) Sweep(ctx context.Context, dryRun bool) ([]string, error) {
 // removes only the first: it continues a download.
 func (s *Store) leftovers() ([]string, error) {
 	left, err := s.listPartial()
-	if err != nil || !layout.Exists(filepath.Join(s.Dir, layoutDir)) {
+	if err != nil {
 		return left, err
 	}
-	downloads, err := (&layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}).Partials()
+	downloads, err := s.Layout().Partials()
 	return append(left, downloads...), err
 }
 
 // sweepDownload removes a file of the layout.
 func (s *Store) sweepDownload(file string) error {
-	if strings.HasPrefix(file, filepath.Join(s.Dir, layoutDir)+"/") {
+	if strings.HasPrefix(file, s.Layout().Dir+"/") {
 		return remove(file)
 	}
 	return nil

@@ -113,7 +113,7 @@ func (s *Store) Push(ctx context.Context, h Stored, to string) error {
 		return err
 	}
 	c.Progress = func(done, all int64) { s.reportBytes("pushing "+ref.String(), done, all) }
-	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
+	l := s.Layout()
 	d, ok, err := l.Find(h.Ref)
 	if err == nil && !ok {
 		err = fault.New(fault.NotFound, "the store has no image %q", h.Ref)

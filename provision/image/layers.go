@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,7 @@ const kindLayers = "layers"
 // layoutEntries lists the layout: its images, downloads that did not end, and blobs that no
 // image has. A blob that several images have counts for the first one.
 func (s *Store) layoutEntries(building bool) ([]Entry, error) {
-	dir := filepath.Join(s.Dir, layoutDir)
-	if !layout.Exists(dir) {
-		return nil, nil
-	}
-	l := &layout.Layout{Dir: dir}
+	l := s.Layout()
 	images, err := l.Images()
 	if err != nil {
 		return nil, err
@@ -74,7 +71,7 @@ func (s *Store) layoutEntries(building bool) ([]Entry, error) {
 // removeLayers removes entries of the layout, and the blobs that no image has after it.
 // The store's lock is held.
 func (s *Store) removeLayers(entries []Entry) error {
-	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
+	l := s.Layout()
 	gone, files := map[string]bool{}, []string{}
 	for _, e := range entries {
 		switch {
@@ -111,18 +108,8 @@ func (s *Store) isOrphan(name string) bool {
 	if !ok {
 		return false
 	}
-	dir := filepath.Join(s.Dir, layoutDir)
-	if !layout.Exists(dir) {
-		return true
-	}
-	images, err := (&layout.Layout{Dir: dir}).Images()
-	if err != nil {
-		return false
-	}
-	for _, i := range images {
-		if strings.HasPrefix(i.Manifest.Digest.Hex, rest) {
-			return false
-		}
-	}
-	return true
+	images, err := s.Layout().Images()
+	return err == nil && !slices.ContainsFunc(images, func(i layout.Image) bool {
+		return strings.HasPrefix(i.Manifest.Digest.Hex, rest)
+	})
 }

@@ -164,18 +164,11 @@ func baseOf(l *layout.Layout, digest string) (configuration, []v1.Descriptor, er
 // configOf reads the configuration of an image, and lists its layers.
 func configOf(l *layout.Layout, d v1.Descriptor) (configuration, []v1.Descriptor, error) {
 	var c configuration
-	b, err := l.Read(d)
+	m, text, err := l.Config(d)
 	if err != nil {
 		return c, nil, err
 	}
-	m, err := layout.ParseManifest(b)
-	if err != nil {
-		return c, nil, err
-	}
-	if b, err = l.Read(m.Config); err != nil {
-		return c, nil, err
-	}
-	if err := json.Unmarshal(b, &c); err != nil {
+	if err := json.Unmarshal(text, &c); err != nil {
 		return c, nil, fault.Wrap(fault.Invalid, "the configuration", err)
 	}
 	if len(c.RootFS.DiffIDs) != len(m.Layers) {

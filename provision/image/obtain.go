@@ -17,6 +17,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/provision/image/archive"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -78,14 +79,13 @@ func (s *Store) rootFolder(req Request) (dir string, ok bool) {
 	case ref.Kind == reference.Packages:
 		return filepath.Join(s.Dir, req.key("root")), true
 	case (ref.Kind == reference.Registry || ref.Kind == reference.Stored) && req.Digest != "":
-		return filepath.Join(s.Dir, rootOf(kindImage, req.Digest)), digestForm.MatchString(req.Digest)
+		return filepath.Join(s.Dir, rootOf(kindImage, req.Digest)), name.ValidDigest(req.Digest)
 	case ref.Kind == reference.Registry && exists(filepath.Join(s.Dir, rootDirOf(ref), description)):
 		return filepath.Join(s.Dir, rootDirOf(ref)), true
-	case ref.Kind != reference.Registry && ref.Kind != reference.Stored || !layout.Exists(filepath.Join(s.Dir, layoutDir)):
+	case ref.Kind != reference.Registry && ref.Kind != reference.Stored:
 		return "", false
 	}
-	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
-	d, ok, err := l.Find(ref.String())
+	d, ok, err := s.Layout().Find(ref.String())
 	if err != nil || !ok {
 		return "", false
 	}
@@ -232,18 +232,11 @@ func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *lay
 	if dir := filepath.Join(s.Dir, rootOf(kindImage, d.Digest.String())); exists(filepath.Join(dir, description)) {
 		return dir, nil
 	}
-	b, err := l.Read(d)
+	m, text, err := l.Config(d)
 	if err != nil {
 		return "", err
 	}
-	m, err := layout.ParseManifest(b)
-	if err != nil {
-		return "", err
-	}
-	if b, err = l.Read(m.Config); err != nil {
-		return "", err
-	}
-	config, ids, err := layout.ParseConfig(b, runtime.GOARCH, len(m.Layers))
+	config, ids, err := layout.ParseConfig(text, runtime.GOARCH, len(m.Layers))
 	if err != nil {
 		return "", err
 	}

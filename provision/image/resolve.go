@@ -8,7 +8,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 )
@@ -16,8 +15,6 @@ import (
 // askTries is how often Resolve asks a registry that does not answer: somebody waits for
 // the plan, and nothing is lost by asking again later.
 const askTries = 3
-
-var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // Resolve says which image a name means now: Ref is the full name in a registry, or the word
 // and the absolute path of a file or folder; "" for an image that bakeoff builds. Digest is
@@ -42,13 +39,10 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Stored, error) {
 	if ref.Digest != "" && exists(filepath.Join(s.Dir, rootDirOf(ref), description)) {
 		return out, nil
 	}
-	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
-	var had v1.Descriptor
-	complete := false
-	if layout.Exists(l.Dir) {
-		if had, complete, err = findComplete(l, ref, ref.String()); err != nil {
-			return out, err
-		}
+	l := s.Layout()
+	had, complete, err := findComplete(l, ref, ref.String())
+	if err != nil {
+		return out, err
 	}
 	if complete && ref.Digest != "" {
 		out.Digest = had.Digest.String()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"path/filepath"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -17,11 +16,10 @@ import (
 // have the layers of the image. It is also nil if the image has volumes, because an engine
 // creates these in every container.
 func (s *Store) Saver(img Root) func(ctx context.Context, tag string, w io.Writer) error {
-	dir := filepath.Join(s.Dir, layoutDir)
-	if img.Config == nil || !layout.Exists(dir) {
+	if img.Config == nil {
 		return nil
 	}
-	l := &layout.Layout{Dir: dir}
+	l := s.Layout()
 	all, err := l.Images()
 	if err != nil {
 		return nil
@@ -38,19 +36,9 @@ func (s *Store) Saver(img Root) func(ctx context.Context, tag string, w io.Write
 
 // hasVolumes tells whether an image names volumes, or cannot be read.
 func hasVolumes(l *layout.Layout, d v1.Descriptor) bool {
-	b, err := l.Read(d)
-	if err != nil {
-		return true
-	}
-	m, err := layout.ParseManifest(b)
-	if err != nil {
-		return true
-	}
-	if b, err = l.Read(m.Config); err != nil {
-		return true
-	}
+	_, config, err := l.Config(d)
 	var c struct {
 		Config struct{ Volumes map[string]any } `json:"config"`
 	}
-	return json.Unmarshal(b, &c) != nil || len(c.Config.Volumes) > 0
+	return err != nil || json.Unmarshal(config, &c) != nil || len(c.Config.Volumes) > 0
 }

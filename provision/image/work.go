@@ -79,24 +79,18 @@ func (w *Work) Scratch() string { return filepath.Join(w.Dir, scratch) }
 // work an entry of the store. It returns its folder.
 func (w *Work) Finish(ctx context.Context, img Root,
 	put func(*layout.Layout) (v1.Descriptor, error)) (dir string, err error) {
-	held, err := w.s.lockStore(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer held.Release()
-	l, err := layout.Open(filepath.Join(w.s.Dir, layoutDir))
-	if err != nil {
-		return "", err
-	}
-	d, err := put(l)
-	if err == nil {
-		err = l.Name(img.Ref, d)
-	}
-	if err == nil {
-		img.Digest = d.Digest.String()
-		err = w.enter(img)
-	}
-	return w.to, fault.Op("image store", err)
+	err = w.s.withLayout(ctx, func(l *layout.Layout) error {
+		d, err := put(l)
+		if err == nil {
+			err = l.Name(img.Ref, d)
+		}
+		if err == nil {
+			img.Digest = d.Digest.String()
+			err = w.enter(img)
+		}
+		return fault.Op("image store", err)
+	})
+	return w.to, err
 }
 
 // Keep makes the work an entry of the store that has no image in the layout. img.Digest is of
@@ -166,8 +160,7 @@ func (s *Store) Work(ctx context.Context, key string) (dir string, img Root, ok 
 	}
 	defer held.Release()
 	dir = filepath.Join(s.Dir, servicePrefix+key)
-	at := filepath.Join(s.Dir, layoutDir)
-	if !exists(filepath.Join(dir, description)) || !layout.Exists(at) {
+	if !exists(filepath.Join(dir, description)) {
 		return "", img, false, nil
 	}
 	if img, err = noteUse(dir); err != nil {
@@ -177,7 +170,7 @@ func (s *Store) Work(ctx context.Context, key string) (dir string, img Root, ok 
 	if err != nil {
 		return "", img, false, fault.Op("image store", err)
 	}
-	l := &layout.Layout{Dir: at}
+	l := s.Layout()
 	info, err := os.Stat(l.Blob(digest))
 	if err != nil {
 		return "", img, false, nil

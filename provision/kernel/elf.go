@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"bakeoff/base/lazy"
+	executable "bakeoff/provision/binary"
 )
 
 // ELFInfo describes an ELF kernel.
@@ -61,7 +63,7 @@ func (i *Info) readELF(image []byte) error {
 	if f.Class == elf.ELFCLASS64 {
 		e.Bits = 64
 	}
-	i.ELF, i.Arch = e, archOf(f)
+	i.ELF, i.Arch = e, cmp.Or(executable.Arch(f), e.Machine)
 	if f.OSABI == elf.ELFOSABI_FREEBSD {
 		i.System = FreeBSD
 	}
@@ -113,23 +115,6 @@ func pvhEntry(f *elf.File) *uint64 {
 		}
 	}
 	return nil
-}
-
-// archOf names the architecture as GOARCH does, or as ELF does.
-func archOf(f *elf.File) string {
-	switch f.Machine {
-	case elf.EM_X86_64:
-		return "amd64"
-	case elf.EM_386:
-		return "386"
-	case elf.EM_AARCH64:
-		return "arm64"
-	case elf.EM_ARM:
-		return "arm"
-	case elf.EM_RISCV:
-		return "riscv64"
-	}
-	return strings.TrimPrefix(f.Machine.String(), "EM_")
 }
 
 // address reads an entry, which has 4 bytes or 8.

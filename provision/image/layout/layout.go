@@ -29,6 +29,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 )
 
 // Layout is an OCI image layout in the folder Dir.
@@ -72,12 +73,6 @@ func Open(dir string) (*Layout, error) {
 
 const emptyIndex = `{"schemaVersion":2,"manifests":[]}`
 
-// Exists reports whether there is a layout in dir.
-func Exists(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, indexFile))
-	return err == nil
-}
-
 // Blob is the path of a blob.
 func (l *Layout) Blob(h v1.Hash) string { return filepath.Join(l.Dir, blobDir, h.Hex) }
 
@@ -103,10 +98,26 @@ func (l *Layout) Read(d v1.Descriptor) ([]byte, error) {
 	return b, nil
 }
 
+// Manifest returns the manifest of an image.
+func (l *Layout) Manifest(d v1.Descriptor) (v1.Manifest, error) {
+	b, err := l.Read(d)
+	if err != nil {
+		return v1.Manifest{}, err
+	}
+	return ParseManifest(b)
+}
+
+// Config returns the manifest of an image, and the text of its configuration.
+func (l *Layout) Config(d v1.Descriptor) (m v1.Manifest, config []byte, err error) {
+	if m, err = l.Manifest(d); err == nil {
+		config, err = l.Read(m.Config)
+	}
+	return m, config, err
+}
+
 // Digest is the sha256 of b.
 func Digest(b []byte) v1.Hash {
-	s := sha256.Sum256(b)
-	return v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(s[:])}
+	return v1.Hash{Algorithm: "sha256", Hex: hexsum.Of(b)}
 }
 
 // Put stores a blob. Errors are of kind fault.Invalid if r does not have the bytes that
@@ -257,9 +268,12 @@ type Image struct {
 	Notes map[string]string
 }
 
-// Images lists the images, in the order of names.
+// Images lists the images, in the order of names. A layout that does not exist has none.
 func (l *Layout) Images() ([]Image, error) {
 	b, err := os.ReadFile(filepath.Join(l.Dir, indexFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
 		return nil, fault.Op("image cache", err)
 	}
@@ -336,11 +350,7 @@ func (l *Layout) write(all []Image) error {
 
 // Blobs are the blobs of an image: manifest, configuration and layers.
 func (l *Layout) Blobs(i Image) ([]v1.Descriptor, error) {
-	b, err := l.Read(i.Manifest)
-	if err != nil {
-		return nil, err
-	}
-	m, err := ParseManifest(b)
+	m, err := l.Manifest(i.Manifest)
 	if err != nil {
 		return nil, err
 	}
@@ -380,7 +390,7 @@ func (l *Layout) Partials() ([]string, error) {
 
 func (l *Layout) listFiles(dir string, take func(name string) bool) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(l.Dir, dir))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Op("image cache", err)
 	}
 	var out []string

@@ -16,15 +16,7 @@ import (
 // has the bytes that it has in the registry, so an engine that loads the image gives it the
 // ID that it would have after a pull.
 func (l *Layout) Save(ctx context.Context, d v1.Descriptor, tag string, w io.Writer) error {
-	b, err := l.Read(d)
-	if err != nil {
-		return err
-	}
-	m, err := ParseManifest(b)
-	if err != nil {
-		return err
-	}
-	config, err := l.Read(m.Config)
+	m, config, err := l.Config(d)
 	if err != nil {
 		return err
 	}
@@ -55,7 +47,8 @@ func (l *Layout) Save(ctx context.Context, d v1.Descriptor, tag string, w io.Wri
 			written[name] = true
 		}
 	}
-	if b, err = json.Marshal([]saved{list}); err != nil {
+	b, err := json.Marshal([]saved{list})
+	if err != nil {
 		return err
 	}
 	if err := put("manifest.json", b); err != nil {

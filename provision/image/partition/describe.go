@@ -91,7 +91,7 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 
 // mbrEntries returns the primary partitions of an MBR.
 func mbrEntries(disk io.ReaderAt, size int64) (all []Entry) {
-	mbr := readAt(disk, 0, 512)
+	mbr := gpt.ReadAt(disk, 0, 512)
 	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
 		return nil
 	}

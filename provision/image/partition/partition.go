@@ -101,7 +101,7 @@ func chooseRoot(parts []part) (Range, error) {
 
 // linuxPartitions returns the Linux partitions of a disk; nil if it has no partition table.
 func linuxPartitions(disk io.ReaderAt, size int64, arch string) ([]part, error) {
-	mbr := readAt(disk, 0, 512)
+	mbr := gpt.ReadAt(disk, 0, 512)
 	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
 		return nil, nil
 	}
@@ -153,15 +153,6 @@ func linuxParts(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 	return parts, err
 }
 
-// readAt reads n bytes; nil if the disk does not have them.
-func readAt(disk io.ReaderAt, offset int64, n int) []byte {
-	b := make([]byte, n)
-	if _, err := io.ReadFull(io.NewSectionReader(disk, offset, int64(n)), b); err != nil {
-		return nil
-	}
-	return b
-}
-
 // ext is the name of the file systems that guests mount: ext2, ext3 and ext4 have one
 // form.
 const ext = "ext4"
@@ -188,7 +179,7 @@ var systems = []struct {
 func fileSystemOf(disk io.ReaderAt, r Range) string {
 	for _, s := range systems {
 		if int64(len(s.mark)) <= r.Size-s.offset &&
-			bytes.Equal(readAt(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
+			bytes.Equal(gpt.ReadAt(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
 			return s.name
 		}
 	}
@@ -214,7 +205,7 @@ func unmountable(s string) error {
 
 // checkExt refuses a file system that is larger than its place, which no kernel mounts.
 func checkExt(disk io.ReaderAt, r Range) error {
-	super := readAt(disk, r.Offset+1024, 1024)
+	super := gpt.ReadAt(disk, r.Offset+1024, 1024)
 	if super == nil {
 		return fault.New(fault.Invalid, "the disk ends within the superblock of its file system")
 	}

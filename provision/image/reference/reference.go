@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	names "bakeoff/base/name"
 	"bakeoff/base/yamltree"
 )
 
@@ -188,7 +189,7 @@ func (r Reference) registry() (Reference, error) {
 	case strings.ToLower(base) != base && strings.ToLower(strings.TrimSuffix(base, tag)) != strings.TrimSuffix(base, tag):
 		return r, r.inputError("write "+strings.ToLower(strings.TrimSuffix(base, tag))+tag,
 			"names in registries are lower case")
-	case pinned && !digestForm.MatchString(digest):
+	case pinned && !names.ValidDigest(digest):
 		return r, r.inputError("write @sha256: and 64 hexadecimal digits", "%q is not a digest", digest)
 	}
 	at, err := name.NewTag(base)
@@ -209,8 +210,6 @@ func (r Reference) registry() (Reference, error) {
 	}
 	return r, nil
 }
-
-var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // adviceFor is the advice for a word that resembles a distribution or the word of a
 // file; otherwise it is fix.

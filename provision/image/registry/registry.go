@@ -28,6 +28,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 )
@@ -363,12 +364,10 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 	if s.Wait != nil {
 		return s.Wait(ctx, d)
 	}
-	select {
-	case <-ctx.Done():
+	if sleep.For(ctx, d) != nil {
 		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
 	}
+	return nil
 }
 
 // isFinal tells whether an error is the same after another try: a refusal, a wrong name,
@@ -491,7 +490,7 @@ func (s *session) logIn(ctx context.Context) (*login, error) {
 	if strings.Contains(s.scope, ":") {
 		scope = s.scope
 	}
-	t, err := transport.NewWithContext(ctx, repo.Registry, auth, bounded{guarded{s.Settings, next}}, []string{scope})
+	t, err := transport.NewWithContext(ctx, repo.Registry, auth, limited{guarded{s.Settings, next}}, []string{scope})
 	if err != nil {
 		return nil, err
 	}

@@ -144,12 +144,12 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// bounded reads the answers of registries, within a bound, before the library has them: it
+// limited reads the answers of registries, within a bound, before the library has them: it
 // ignores what follows the JSON, and does not close what it cannot parse. Blobs, the only requests that ask for no
 // encoding, have bounds of their own.
-type bounded struct{ next http.RoundTripper }
+type limited struct{ next http.RoundTripper }
 
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(r)
 	if err != nil || r.Header.Get("Accept-Encoding") == "identity" {
 		return resp, err

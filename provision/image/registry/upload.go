@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"bakeoff/base/atomicfile"
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
 	"bakeoff/provision/image/layout"
 )
@@ -132,12 +133,7 @@ func (u upload) send(ctx context.Context, l *login) (gain bool, err error) {
 // continued returns the address of an upload that was broken off, and how many bytes the
 // registry has of it; "" if there is none.
 func (u upload) continued(ctx context.Context, l *login) (at string, done int64) {
-	f, err := os.Open(u.kept)
-	if err != nil {
-		return "", 0
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxLocation+1))
+	text, err := bounded.ReadFile(u.kept, maxLocation)
 	if err != nil {
 		return "", 0
 	}

@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/image/registry"
 )
 
@@ -110,12 +111,10 @@ func (c *Client) wait(ctx context.Context, d time.Duration) error {
 	if c.Wait != nil {
 		return c.Wait(ctx, d)
 	}
-	select {
-	case <-ctx.Done():
+	if sleep.For(ctx, d) != nil {
 		return context.Cause(ctx)
-	case <-time.After(d):
-		return nil
 	}
+	return nil
 }
 
 // Document returns what an address has, at most MaxDocument bytes.

@@ -26,6 +26,10 @@ type Source interface {
 	Check(address string) error
 	// Images lists what the server has.
 	Images(ctx context.Context, c *Client, address string) ([]Image, error)
+}
+
+// Finder is a Source that finds an image without a list of all.
+type Finder interface {
 	// Image returns the image with an ID. Errors are of kind fault.NotFound if there is
 	// none.
 	Image(ctx context.Context, c *Client, address, id string) (Image, error)
@@ -133,6 +137,19 @@ func Elements(address string) []string {
 	return strings.Split(strings.Trim(path.Clean(u.Path), "/"), "/")
 }
 
+// FindImage returns the image of a server that has an ID. Errors are of kind fault.NotFound if
+// there is none.
+func FindImage(ctx context.Context, s Source, c *Client, address, id string) (Image, error) {
+	if f, ok := s.(Finder); ok {
+		return f.Image(ctx, c, address, id)
+	}
+	all, err := s.Images(ctx, c, address)
+	if err != nil {
+		return Image{}, err
+	}
+	return Pick(all, id)
+}
+
 // Pick returns the image of a list that has an ID.
 func Pick(all []Image, id string) (Image, error) {
 	i := slices.IndexFunc(all, func(i Image) bool { return i.ID == id })
@@ -158,7 +175,7 @@ func Chain(ctx context.Context, s Source, c *Client, address, id string) ([]Imag
 		if slices.ContainsFunc(out, func(i Image) bool { return i.ID == at }) || len(out) == maxOrigins {
 			return nil, fault.New(fault.Invalid, "the origins of %s form a loop, or are too many", id)
 		}
-		i, err := s.Image(ctx, c, address, at)
+		i, err := FindImage(ctx, s, c, address, at)
 		if err != nil && len(out) > 0 {
 			return nil, fault.Op("origin of "+out[0].ID, err)
 		}

@@ -22,6 +22,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/files"
 	"bakeoff/provision/image"
@@ -260,7 +261,7 @@ func (b *builder) identify(ctx context.Context) error {
 			fmt.Fprintf(sum, "file %d %s\n", i, facts.Digest)
 		}
 	}
-	b.key, b.seed = hex.EncodeToString(sum.Sum(nil)), shortSum(string(def))
+	b.key, b.seed = hex.EncodeToString(sum.Sum(nil)), hexsum.Of(def)
 	return nil
 }
 

@@ -2,8 +2,6 @@ package build
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/gpt"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/unit"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/image/partition"
@@ -109,12 +108,6 @@ func (b *builder) rootSize() (size int64, spare unit.Bytes, err error) {
 // id is an identifier that depends only on the definition. The base may have another
 // digest with the same files in the result, because it has logs.
 func (b *builder) id(what string) string {
-	h := shortSum(b.seed + " " + what)
+	h := hexsum.Of(b.seed + " " + what)
 	return h[0:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
-}
-
-// shortSum is the sha256 of text in hexadecimal.
-func shortSum(text string) string {
-	s := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(s[:])
 }

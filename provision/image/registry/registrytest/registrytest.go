@@ -6,8 +6,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/base/hexsum"
 )
 
 // Server is a registry on this machine.
@@ -132,8 +132,7 @@ func (i Image) Digest() string { return Digest(i.Manifest) }
 
 // Digest is the sha256:… of b.
 func Digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return "sha256:" + hexsum.Of(b)
 }
 
 // The types of what an image consists of.

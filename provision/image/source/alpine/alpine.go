@@ -42,15 +42,6 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	return all, err
 }
 
-// Image implements source.Source.
-func (s Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
-	all, err := s.Images(ctx, c, address)
-	if err != nil {
-		return source.Image{}, err
-	}
-	return source.Pick(all, id)
-}
-
 // Parse reads latest-releases.yaml of a folder, and returns an error for each entry that
 // cannot be read. Errors are of kind fault.Invalid.
 func Parse(b []byte, folder string) (out []source.Image, damaged []error, err error) {

@@ -71,15 +71,6 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	return out, nil
 }
 
-// Image implements source.Source.
-func (s Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
-	all, err := s.Images(ctx, c, address)
-	if err != nil {
-		return source.Image{}, err
-	}
-	return source.Pick(all, id)
-}
-
 // Set is a line of MANIFEST.
 type Set struct{ File, SHA256, Name, Description string }
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 	"bakeoff/provision/image/source"
 )
 
@@ -41,9 +41,9 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	return all, err
 }
 
-// Image implements source.Source.
+// Image implements source.Finder.
 func (Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
-	if !uuid.MatchString(id) {
+	if !name.ValidUUID(id) {
 		return source.Image{}, source.Absent(id)
 	}
 	b, err := c.Document(ctx, source.Join(address, "images/"+id))
@@ -91,8 +91,6 @@ func (l *loose) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-var uuid = lazy.Compile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-
 // systems are the names of systems, as Go has them.
 var systems = map[string]string{"smartos": "illumos", "linux": "linux", "windows": "windows", "bsd": "freebsd"}
 
@@ -139,7 +137,7 @@ func wrongType(err error) string {
 // title names a manifest whose image cannot be read: entry n of the list.
 func (m manifest) title(n int) string {
 	switch {
-	case uuid.MatchString(m.UUID):
+	case name.ValidUUID(m.UUID):
 		return "the manifest of " + m.UUID
 	case m.Name != "":
 		return fmt.Sprintf("the manifest of %q", m.Name)
@@ -160,9 +158,9 @@ func (m manifest) image(address string) (source.Image, error) {
 	i := source.Image{ID: m.UUID, UUID: m.UUID, Name: m.Name, Version: m.Version, OS: systems[string(m.OS)], Arch: "amd64",
 		Type: m.Type, Description: string(m.Description), Origin: m.Origin, Layered: m.Type == "docker"}
 	switch {
-	case !uuid.MatchString(m.UUID):
+	case !name.ValidUUID(m.UUID):
 		return i, source.Damaged("the manifest", "%q is not a UUID", m.UUID)
-	case m.Origin != "" && !uuid.MatchString(m.Origin):
+	case m.Origin != "" && !name.ValidUUID(m.Origin):
 		return i, source.Damaged("the manifest of "+m.UUID, "the origin %q is not a UUID", m.Origin)
 	case m.Name == "" || m.Version == "":
 		return i, source.Damaged("the manifest of "+m.UUID, "there is no name or no version")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/provision/image/source"
 	"bakeoff/provision/image/source/sourcetest"
 )
@@ -134,7 +135,7 @@ func FuzzParse(f *testing.F) {
 			all = append(all, i)
 		}
 		for _, i := range all {
-			if !uuid.MatchString(i.ID) || i.Origin != "" && !uuid.MatchString(i.Origin) || i.Refused == "" &&
+			if !name.ValidUUID(i.ID) || i.Origin != "" && !name.ValidUUID(i.Origin) || i.Refused == "" &&
 				(len(i.Files) != 1 || !source.ValidSum(i.Files[0].Sum) || i.Size <= 0) {
 				t.Errorf("%+v", i)
 			}

@@ -87,15 +87,6 @@ func fileOf(sums map[string]string, set string) (source.File, bool) {
 	return source.File{}, false
 }
 
-// Image implements source.Source.
-func (s Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
-	all, err := s.Images(ctx, c, address)
-	if err != nil {
-		return source.Image{}, err
-	}
-	return source.Pick(all, id)
-}
-
 // line is a line of cksum(1) of NetBSD: SHA512 (base.tgz) = HEX.
 var line = lazy.Compile(`^(SHA512|SHA256|SHA1|MD5) \(([^()\s]+)\) = ([0-9a-f]+)$`)
 

@@ -87,7 +87,7 @@ func image(host, repository, tag string) source.Image {
 		Reference: host + "/" + repository + ":" + tag}
 }
 
-// Image implements source.Source.
+// Image implements source.Finder.
 func (s Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
 	host, repository, err := splitAddress(address)
 	if err != nil {

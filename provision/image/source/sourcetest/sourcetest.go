@@ -154,7 +154,7 @@ func testList(t *testing.T, c Case) {
 		t.Errorf("the server has\n%+v\nand not\n%+v", got, c.Want)
 	}
 	for _, i := range all {
-		one, err := c.Source.Image(t.Context(), Client(), s.Address(), i.ID)
+		one, err := source.FindImage(t.Context(), c.Source, Client(), s.Address(), i.ID)
 		if err != nil || !reflect.DeepEqual(one, i) {
 			t.Errorf("%s: %+v, %v", i.ID, one, err)
 		}
@@ -163,7 +163,7 @@ func testList(t *testing.T, c Case) {
 		}
 	}
 	for _, id := range []string{"none", "none:1", "", "00000000-0000-0000-0000-000000000000", "../../etc/passwd"} {
-		if _, err := c.Source.Image(t.Context(), Client(), s.Address(), id); !fault.Is(err, fault.NotFound) {
+		if _, err := source.FindImage(t.Context(), c.Source, Client(), s.Address(), id); !fault.Is(err, fault.NotFound) {
 			t.Errorf("image %q: %v", id, err)
 		}
 	}
