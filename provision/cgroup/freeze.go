@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 )
 
 // v2Dir is the group's directory in the version 2 hierarchy, "" if the group
@@ -83,7 +84,7 @@ func (g *Group) freezer(ctx context.Context, frozen bool) error {
 		if slices.Contains(strings.Split(strings.TrimSpace(string(b)), "\n"), want) {
 			return nil
 		}
-		if !sleep(ctx, wait) {
+		if sleep.For(ctx, wait) != nil {
 			return fault.New(fault.Lab, "%s%s: timed out after %v", op, g.label, freezeTime)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -216,7 +217,7 @@ const (
 )
 
 // again waits for the try after try n, the first of which is 0.
-func again(ctx context.Context, n int) bool { return sleep(ctx, min(pause<<n, lastPause)) }
+func again(ctx context.Context, n int) bool { return sleep.For(ctx, min(pause<<n, lastPause)) == nil }
 
 // passing tells whether an error may have that reason: something did not exist,
 // or a program failed and found afterwards that it exists.
@@ -574,7 +575,7 @@ func (g *Group) Kill(ctx context.Context) error {
 				return err
 			}
 		}
-		if !sleep(ctx, wait) {
+		if sleep.For(ctx, wait) != nil {
 			return fault.New(fault.Lab, "control group %s: processes %v do not die", g.label, pids)
 		}
 	}
@@ -599,17 +600,6 @@ func (g *Group) killOnce(ctx context.Context, pids []int) error {
 		return fault.Op("control group "+g.label, err)
 	}
 	return g.Thaw(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // Remove kills what is in the group and removes it. Parts that do not exist are
@@ -674,7 +664,7 @@ func (g *Group) removeTree(ctx context.Context, dir string, level int) error {
 				return err
 			}
 		}
-		if !sleep(ctx, wait) {
+		if sleep.For(ctx, wait) != nil {
 			return err
 		}
 	}

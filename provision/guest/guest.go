@@ -118,7 +118,7 @@ func Check(doc driver.Doc, spec driver.Spec, leastMemory unit.Bytes) error {
 		return fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)",
 			leastMemory, spec.Memory)
 	}
-	if n := spec.Network; n != nil && (!validMAC.MatchString(n.MAC) || n.Bridge != "" &&
+	if n := spec.Network; n != nil && (!name.ValidMAC(n.MAC) || n.Bridge != "" &&
 		!validLink.MatchString(n.Bridge)) {
 		return fault.New(fault.Invalid, "network: invalid bridge %q or MAC address %q", n.Bridge, n.MAC)
 	}
@@ -137,10 +137,7 @@ func Check(doc driver.Doc, spec driver.Spec, leastMemory unit.Bytes) error {
 }
 
 // Values that become a part of a command's argument.
-var (
-	validLink = lazy.Compile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
-	validMAC  = lazy.Compile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
-)
+var validLink = lazy.Compile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
 
 // Abandon removes what a failed creation has created, and returns err.
 func (e *Env) Abandon(ctx context.Context, err error) error {

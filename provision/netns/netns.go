@@ -458,7 +458,6 @@ func Links(ctx context.Context, host conn.Conn, namespace string, kind ...string
 var (
 	validName = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 	validLink = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
-	validMAC  = lazy.Compile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
 // check refuses names that ip would read as further words or lines.
@@ -467,7 +466,7 @@ func check(label string, n *Network) error {
 		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}
 	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() &&
-		validMAC.MatchString(n.MAC)) {
+		name.ValidMAC(n.MAC)) {
 		return fault.New(fault.Invalid, "network: invalid settings: %+v", *n)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/probe"
@@ -170,7 +171,7 @@ func (r *rebooting) waitDown(ctx context.Context) error {
 		if why != nil && time.Since(r.began) > refusalLimit {
 			return fault.Op("the command to reboot failed", why)
 		}
-		sleep(ctx, aliveStep)
+		_ = sleep.For(ctx, aliveStep)
 	}
 }
 
@@ -192,16 +193,8 @@ func (r *rebooting) connectAgain(ctx context.Context) error {
 		if step <= 0 {
 			step = pause
 		}
-		if sleep(ctx, step); ctx.Err() != nil {
+		if sleep.For(ctx, step) != nil {
 			return err
 		}
-	}
-}
-
-// sleep returns after d, or when ctx ends.
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/bhyve"
@@ -72,10 +73,8 @@ func (g *Guest) ended(ctx context.Context) error {
 		if err := now.refresh(); err != nil || now.State != Running {
 			return fault.New(fault.Subject, "guest %s is no longer running: it is %s %s", now.name(), now.State, now.Why)
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, endStep) != nil {
 			return nil
-		case <-time.After(endStep):
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	"bakeoff/base/lists"
 	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/vm/filter"
@@ -208,12 +209,7 @@ func (s *Store) refreshNetworks(ctx context.Context, nics ...manifest.NIC) error
 }
 
 func tagsOf(nics []manifest.NIC) (out []string) {
-	for _, n := range nics {
-		if !slices.Contains(out, n.NicTag) {
-			out = append(out, n.NicTag)
-		}
-	}
-	return out
+	return lists.AddNew(out, lists.Map(nics, func(n manifest.NIC) string { return n.NicTag })...)
 }
 
 // filter is what the guest may send from the NIC.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/firecracker"
@@ -278,10 +279,8 @@ func (g *Guest) dialFirecracker(ctx context.Context) (io.ReadWriteCloser, error)
 		if err == nil || now.refresh() != nil || now.State != Running {
 			return rw, err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, endStep) != nil {
 			return nil, err
-		case <-time.After(endStep):
 		}
 	}
 }

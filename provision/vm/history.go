@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/journal"
 	"bakeoff/base/lock"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/vm/manifest"
 )
 
@@ -289,10 +290,8 @@ func (s *Store) Follow(ctx context.Context, uuid string, since time.Time, show f
 				return err
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, followTime) != nil {
 			return nil
-		case <-time.After(followTime):
 		}
 	}
 }

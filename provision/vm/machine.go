@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
@@ -363,10 +364,8 @@ func (s *Store) awaitMachine(ctx context.Context, g *Guest) error {
 		lives = func() bool { return s.bhyveLives(ctx, g.UUID) }
 	}
 	for lives() {
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, guest.Poll) != nil {
 			return fault.New(fault.Lab, "the machine of a supervisor that was killed does not end: %w", ctx.Err())
-		case <-time.After(guest.Poll):
 		}
 	}
 	return nil

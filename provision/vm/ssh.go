@@ -3,12 +3,11 @@ package vm
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 )
@@ -18,17 +17,9 @@ const maxKeys = 64 << 10
 
 // ReadPublicKeys reads a file with public keys of SSH, one in a line.
 func ReadPublicKeys(file string) (keys []string, err error) {
-	f, err := os.Open(file)
+	b, err := bounded.ReadFile(file, maxKeys)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "public key", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxKeys+1))
-	if err != nil {
-		return nil, fault.Op("public key", err)
-	}
-	if len(b) > maxKeys {
-		return nil, fault.New(fault.Invalid, "%s has more than %d bytes: it is not a file with public keys", file, maxKeys)
 	}
 	keys, err = parsePublicKeys(string(b))
 	return keys, fault.Op(file, err)

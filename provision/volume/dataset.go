@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
@@ -74,10 +75,8 @@ func createZvol(ctx context.Context, host conn.Conn, dir string, v Volume) (stri
 	}
 	device := "/dev/zvol/" + dataset
 	for end := time.Now().Add(deviceTime); run(ctx, host, "test", "-e", device) != nil; {
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := sleep.For(ctx, 20*time.Millisecond); err != nil {
+			return "", err
 		}
 		if time.Now().After(end) {
 			return "", fault.New(fault.Lab, "the host did not show %s within %v", device, deviceTime)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/conn"
 )
 
@@ -205,10 +206,8 @@ func awaitNFS(ctx context.Context, host conn.Conn, base string) error {
 		if bytes.HasSuffix(id, []byte("\n")) && pid == 0 && err == nil && ctx.Err() == nil {
 			return fault.New(fault.Lab, "%s ended: %s", nfsProgram, lastLine(text))
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 20*time.Millisecond) != nil {
 			return fault.New(fault.Lab, "%s did not answer within %v: %s", nfsProgram, nfsTime, lastLine(text))
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
@@ -276,10 +275,8 @@ func closeNFS(ctx context.Context, host conn.Conn, dir string) error {
 			} else if pid == 0 {
 				break
 			}
-			select {
-			case <-ctx.Done():
+			if sleep.For(ctx, 20*time.Millisecond) != nil {
 				return fault.New(fault.Lab, "%s (process %d) does not end", nfsProgram, pid)
-			case <-time.After(20 * time.Millisecond):
 			}
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/conn"
 )
 
@@ -114,10 +115,8 @@ func (p Pool) start(ctx context.Context, host, within conn.Conn) error {
 		if err = p.run(ctx, host, "zpool", "list"); err == nil {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 50*time.Millisecond) != nil {
 			return fault.Wrap(fault.Lab, fmt.Sprintf("zfs-fuse did not answer within %v", daemonTime), err)
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
 }
@@ -195,10 +194,8 @@ func (p Pool) Close(ctx context.Context, host conn.Conn) error {
 		if pid, err = p.daemon(ctx, host); pid == 0 || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, 20*time.Millisecond) != nil {
 			return fault.New(fault.Lab, "zfs-fuse (process %d) does not end", pid)
-		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/initramfs"
@@ -421,11 +422,7 @@ func (m *Machine) Modules() []string {
 		w = append(w, "virtio_net")
 	}
 	for _, d := range m.Disks {
-		for _, name := range drivers[d.Controller] {
-			if !slices.Contains(w, name) {
-				w = append(w, name)
-			}
-		}
+		w = lists.AddNew(w, drivers[d.Controller]...)
 	}
 	return w
 }

@@ -3,9 +3,9 @@ package qemu
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/provision/guest"
 )
 
@@ -98,10 +98,8 @@ func (g *Guest) snapshotJob(ctx context.Context, command, tag string, memory boo
 			}
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(guest.Poll):
+		if err := sleep.For(ctx, guest.Poll); err != nil {
+			return err
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 )
 
 // NIC is what a guest may send from a NIC. The zero value of a flag keeps its protection on.
@@ -66,10 +67,7 @@ func ParseClientID(s string) ([]byte, error) {
 // maxClientID bounds an identifier of a client, in bytes: RFC 8415 has the longest ones.
 const maxClientID = 130
 
-var (
-	linkForm = lazy.Compile(`^[a-z0-9]{1,15}$`)
-	macForm  = lazy.Compile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
-)
+var linkForm = lazy.Compile(`^[a-z0-9]{1,15}$`)
 
 // table is the name of the table of a link.
 func table(link string) string { return "bakeoff_" + link }
@@ -82,7 +80,7 @@ func Remove(link string) string {
 // Rules is the input of nft that gives a link these rules, in place of those that it has. nft
 // changes all of them at once.
 func Rules(link string, n NIC) (string, error) {
-	if !linkForm.MatchString(link) || !macForm.MatchString(n.MAC) {
+	if !linkForm.MatchString(link) || !name.ValidMAC(n.MAC) {
 		return "", fault.New(fault.Invalid, "filter: %q is not a link, or %q is not a MAC address", link, n.MAC)
 	}
 	w := &writer{mac: n.MAC, hexMAC: strings.ReplaceAll(n.MAC, ":", "")}

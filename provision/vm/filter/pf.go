@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 )
 
 // PF is the text for an anchor of FreeBSD's pf.conf(5) that gives the member of a bridge(4) these
@@ -14,7 +15,7 @@ import (
 // that must not deceive others in this way. pf reads no message of DHCP either: without
 // AllowDHCPSpoofing the guest sends none at all.
 func PF(link string, n NIC) (string, error) {
-	if !linkForm.MatchString(link) || !macForm.MatchString(n.MAC) {
+	if !linkForm.MatchString(link) || !name.ValidMAC(n.MAC) {
 		return "", fault.New(fault.Invalid, "filter: %q is not a link, or %q is not a MAC address", link, n.MAC)
 	}
 	var b strings.Builder

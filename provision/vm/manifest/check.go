@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 	"bakeoff/base/yamltree"
 )
 
 var (
-	uuidForm = lazy.Compile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	tagForm  = lazy.Compile(`^[A-Za-z0-9_/]{1,31}$`)
 	zoneForm = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 	macForm  = lazy.Compile(`^[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}$`)
@@ -217,7 +217,7 @@ func (x *reader) checkRoutes(g *Guest) {
 }
 
 func (x *reader) checkUUID(path, s string) {
-	if s != "" && !uuidForm.MatchString(s) {
+	if s != "" && !name.ValidUUID(s) {
 		x.add(path, "it is not a UUID", "write 8-4-4-4-12 lower-case hexadecimal digits")
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/conn"
 )
 
@@ -150,10 +151,8 @@ func (n *Network) endServer(ctx context.Context) error {
 		if time.Now().After(end) {
 			return fault.New(fault.Lab, "dnsmasq (process %d) of network %s does not end", pid, n.Name)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	return os.RemoveAll(n.runDir())
