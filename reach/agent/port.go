@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
@@ -89,10 +90,7 @@ func runServe(c command.Call) int {
 		}
 		// A port without a connected host ends at once.
 		if err != nil {
-			select {
-			case <-time.After(20 * time.Millisecond):
-			case <-ctx.Done():
-			}
+			_ = sleep.For(ctx, 20*time.Millisecond)
 		}
 	}
 	return wire.ExitOK

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/sleep"
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn/channel"
 )
@@ -68,12 +69,10 @@ func (d dialer) serve(ctx context.Context, o ServeOptions) error {
 		case time.Since(since) >= d.patience:
 			return fmt.Errorf("serve: no host answered at %s for %v: %w", d.address, d.patience, reason)
 		}
-		select {
-		case <-time.After(pause):
-			pause = min(2*pause, maxRedialPause)
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return nil
 		}
+		pause = min(2*pause, maxRedialPause)
 	}
 }
 

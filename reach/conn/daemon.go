@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 )
 
 // Daemon returns the process that a file of a daemon names, 0 if it does not run. An argument of
@@ -41,10 +42,8 @@ func Daemon(ctx context.Context, host Conn, file, argument string) (pid int, err
 		if err != nil || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X ")) {
 			return 0, ctx.Err()
 		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(5 * time.Millisecond):
+		if err := sleep.For(ctx, 5*time.Millisecond); err != nil {
+			return 0, err
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package probe
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math/bits"
+
+	"bakeoff/base/hexsum"
 )
 
 // registers are eax, ebx, ecx and edx after CPUID.
@@ -54,6 +54,5 @@ func cpuidFlags(read func(leaf, sub uint32) registers) string {
 		text = binary.LittleEndian.AppendUint32(text, w)
 		set += bits.OnesCount32(w)
 	}
-	digest := sha256.Sum256(text)
-	return fmt.Sprintf("%s (%d flags by CPUID)", hex.EncodeToString(digest[:6]), set)
+	return fmt.Sprintf("%s (%d flags by CPUID)", hexsum.Of(text)[:12], set)
 }

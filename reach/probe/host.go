@@ -2,11 +2,11 @@ package probe
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/hexsum"
 )
 
 // parseOSRelease reads os-release(5) and returns the name for people, with the
@@ -47,8 +47,7 @@ func parseCPUInfo(text string) cpuInfo {
 	for _, name := range []string{"flags", "Features", "isa"} {
 		if f := strings.Fields(v[name]); len(f) > 0 {
 			slices.Sort(f)
-			sum := sha256.Sum256([]byte(strings.Join(f, " ")))
-			info.flags = hex.EncodeToString(sum[:6]) + " (" + strconv.Itoa(len(f)) + " flags)"
+			info.flags = hexsum.Of(strings.Join(f, " "))[:12] + " (" + strconv.Itoa(len(f)) + " flags)"
 		}
 	}
 	return info

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 )
 
 // The ways in which a server answers.
@@ -173,10 +174,8 @@ func (k Knock) Each(ctx context.Context, s Server, rest time.Duration, seen func
 			late = max(late, slack)
 		}
 		seen(at, late)
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, rest) != nil {
 			return
-		case <-time.After(rest):
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/conn"
 )
 
@@ -21,11 +22,9 @@ func Wait(ctx context.Context, s System, c conn.Conn, pause time.Duration) error
 		if ready {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return fault.New(fault.Subject, "%s did not become ready (%s): %v", s.Doc().Name, s.Doc().Readiness,
 				context.Cause(ctx))
-		case <-time.After(pause):
 		}
 	}
 }

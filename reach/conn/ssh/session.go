@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 )
@@ -248,8 +249,7 @@ func (c *Conn) reconnect(ctx context.Context) (*session, error) {
 		if fault.Is(err, fault.Unsupported) && !lock.Refused(err) {
 			return nil, err
 		}
-		select {
-		case <-wctx.Done():
+		if sleep.For(wctx, pause) != nil {
 			if ctx.Err() != nil {
 				return nil, fault.Wrap(fault.Lab, "host "+c.o.Name, ctx.Err())
 			}
@@ -258,7 +258,6 @@ func (c *Conn) reconnect(ctx context.Context) (*session, error) {
 				fmt.Sprintf("host %s did not come back within %v", c.o.Name, c.o.Patience),
 				err,
 			)
-		case <-time.After(pause):
 		}
 	}
 }
