@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sample"
 	"bakeoff/judge/profile"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/change"
@@ -239,7 +239,7 @@ func CompareJSON(w io.Writer, s Sides) error {
 		unit = s.scaleOf().Unit()
 	}
 	one := func(r profile.Change) changeJSON {
-		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: finiteOrNil(r.Lo), Hi: finiteOrNil(r.Hi), Exact: r.Exact,
+		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: sample.Finite(r.Lo), Hi: sample.Finite(r.Hi), Exact: r.Exact,
 			Agree: r.Agree,
 			Spans: r.Spans}
 		if r.Node >= 0 {
@@ -274,11 +274,4 @@ func CompareJSON(w io.Writer, s Sides) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return fault.Wrap(fault.Lab, "boot compare", e.Encode(doc))
-}
-
-func finiteOrNil(v float64) *float64 {
-	if math.IsInf(v, 0) || math.IsNaN(v) {
-		return nil
-	}
-	return &v
 }

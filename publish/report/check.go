@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	checks "bakeoff/lab/evidence"
 )
@@ -24,15 +25,11 @@ func (b *builder) checked() {
 		cause
 		contender string
 	}
-	var order []failure
-	metrics := map[failure][]string{}
+	var failures lists.Groups[failure, string] // with their metrics
 	for _, c := range b.compared() {
 		for _, g := range c.Gates {
-			f := failure{cause{g.Name, c.Cell, fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason}, c.Contender}
-			if metrics[f] == nil {
-				order = append(order, f)
-			}
-			metrics[f] = append(metrics[f], c.Metric)
+			failures.Add(failure{cause{g.Name, c.Cell, fmt.Sprintf("%d of %d", g.Trials, g.Of), g.Reason}, c.Contender},
+				c.Metric)
 		}
 	}
 	type row struct {
@@ -40,8 +37,8 @@ func (b *builder) checked() {
 		metrics string
 	}
 	at := map[row]int{}
-	for _, f := range cutList(b.contents, "failed checks", order, maxList) {
-		r, k := row{f.cause, strings.Join(metrics[f], ", ")}, b.checkOf(f.check)
+	for _, f := range cutList(b.contents, "failed checks", failures.Keys(), maxList) {
+		r, k := row{f.cause, strings.Join(failures.Of(f), ", ")}, b.checkOf(f.check)
 		if i, ok := at[r]; ok {
 			k.Failed.Rows[i][0] += ", " + f.contender
 			continue

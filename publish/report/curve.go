@@ -176,10 +176,7 @@ func (b *builder) purposes() {
 	values := map[at]map[string]analysis.Factor{}
 	compared := map[string]map[string]bool{} // cell → contenders
 	for _, c := range b.results.Comparisons {
-		if compared[c.Cell] == nil {
-			compared[c.Cell] = map[string]bool{}
-		}
-		compared[c.Cell][c.Contender] = true
+		lists.Inner(compared, c.Cell)[c.Contender] = true
 		for _, f := range c.Factors {
 			k := at{f.Name, c.Cell}
 			if values[k] == nil && len(keys) == maxFactors {
@@ -203,12 +200,8 @@ func (b *builder) purposes() {
 		if i < 0 {
 			i, all, cells = len(all), append(all, f), append(cells, nil)
 		}
-		if !slices.Contains(cells[i], k.cell) {
-			cells[i] = append(cells[i], k.cell)
-		}
-		if !slices.Contains(names, k.name) {
-			names = append(names, k.name)
-		}
+		cells[i] = lists.AddNew(cells[i], k.cell)
+		names = lists.AddNew(names, k.name)
 	}
 	for i := range all {
 		if len(cells[i]) < len(b.results.Cells) {

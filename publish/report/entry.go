@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/judge/analysis"
@@ -168,9 +169,7 @@ func (out *Entry) describe(b *builder) {
 	workloads := map[string]string{}
 	for _, k := range r.Cells {
 		workloads[k.Name] = k.Workload
-		if !slices.Contains(out.Workloads, k.Workload) {
-			out.Workloads = append(out.Workloads, k.Workload)
-		}
+		out.Workloads = lists.AddNew(out.Workloads, k.Workload)
 	}
 	for _, c := range r.Contenders {
 		if !b.isTwin(c.Name) {

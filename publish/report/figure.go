@@ -394,11 +394,7 @@ func (b *builder) showStrips() {
 			r := strip.Row{Label: name, HasPeer: peer, Generator: s.utilisation()}
 			r.Busy, r.Steal, r.IOWait, r.Idle = s.stateTimeShares()
 			f.Rows = append(f.Rows, r)
-			for _, p := range s.priorities {
-				if !slices.Contains(priorities, p) {
-					priorities = append(priorities, p)
-				}
-			}
+			priorities = lists.AddNew(priorities, s.priorities...)
 		}
 		about := b.describeCell(k)
 		if len(priorities) > 0 {

@@ -26,16 +26,6 @@ var fleetHTML string
 
 var fleetTemplate = template.Must(template.Must(pageTemplate.Clone()).New("fleet").Parse(fleetHTML))
 
-// FleetOption is how a judgment over machines is written.
-type FleetOption struct {
-	Version string // of the program; "" leaves it out
-	All     bool   // show comparisons that are not primary too
-	// Link returns the address of the page of a run in a folder; "" for none.
-	Link func(folder string) string
-	// Index is the address of an index of runs, relative to the page; "" for none.
-	Index string
-}
-
 type fleetPage struct {
 	Index                            string
 	CSP, Version, Title, Lead, Alpha string
@@ -68,7 +58,7 @@ const fleetMethod = "Machines are replicates: each gives one number for a compar
 	"prediction says where one more such machine would lie."
 
 // Fleet renders the page of a judgment over machines: one file without script.
-func Fleet(r fleet.Result, opt FleetOption) ([]byte, error) {
+func Fleet(r fleet.Result, opt RunsOption) ([]byte, error) {
 	folders := lists.Map(r.Labs, func(l fleet.Lab) []string {
 		return lists.Map(l.Machines, func(m fleet.Machine) string { return m.Newest.Folder })
 	})

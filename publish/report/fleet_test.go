@@ -35,8 +35,13 @@ func seven(t *testing.T, change func([]history.Run)) fleet.Result {
 }
 
 func fleetFile(t *testing.T, r fleet.Result) string {
+	return pageFile(t, "fleet.html", func(o RunsOption) ([]byte, error) { return Fleet(r, o) })
+}
+
+// pageFile is the file of a page about many runs.
+func pageFile(t *testing.T, name string, write func(RunsOption) ([]byte, error)) string {
 	t.Helper()
-	page, err := Fleet(r, FleetOption{Version: "0.1.0", Link: func(folder string) string {
+	page, err := write(RunsOption{Version: "0.1.0", Link: func(folder string) string {
 		return filepath.Base(folder) + "/report/index.html"
 	}})
 	must(t, err)
@@ -44,7 +49,7 @@ func fleetFile(t *testing.T, r fleet.Result) string {
 	if *keep != "" {
 		dir = *keep
 	}
-	file := filepath.Join(dir, "fleet.html")
+	file := filepath.Join(dir, name)
 	must(t, os.WriteFile(file, page, 0o666))
 	return file
 }
@@ -82,7 +87,7 @@ func TestHostileFleet(t *testing.T) {
 			runs[i].Results.Cells[0].Metrics[0].Unit = hostile
 		}
 	})
-	page, err := Fleet(r, FleetOption{})
+	page, err := Fleet(r, RunsOption{})
 	must(t, err)
 	doc := parse(t, string(page))
 	policed(t, doc)

@@ -69,10 +69,10 @@ func pastOf(run *store.Run, dir string, r analysis.Results, o evidence.Outline) 
 	return out, err
 }
 
-// HistoryOption is how the page of a history is written.
-type HistoryOption struct {
+// RunsOption is how a page about many runs is written: a history, or a judgment over machines.
+type RunsOption struct {
 	Version string // of the program; "" leaves it out
-	All     bool   // show series that are not primary too
+	All     bool   // show what is not primary too
 	// Link returns the address of the page of a run in a folder; "" for none. Nil
 	// links nothing.
 	Link func(folder string) string
@@ -81,7 +81,7 @@ type HistoryOption struct {
 }
 
 // History renders the page of a history: one file without script.
-func History(r history.Result, opt HistoryOption) ([]byte, error) {
+func History(r history.Result, opt RunsOption) ([]byte, error) {
 	p := newHistoryPage(r, opt)
 	var b bytes.Buffer
 	if err := historyTemplate.Execute(&b, p); err != nil {
@@ -136,7 +136,7 @@ type historyRun struct {
 // maxCoincides bounds the coincidences that a page and a terminal show of a step.
 const maxCoincides = 8
 
-func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
+func newHistoryPage(r history.Result, opt RunsOption) historyPage {
 	links := historyLinks(r, opt.Link)
 	r = harmless(r)
 	p := historyPage{CSP: pagePolicy(), Version: safetext.Line(opt.Version), Title: historyTitle(r),
@@ -216,7 +216,7 @@ func historyLead(r history.Result) string {
 }
 
 func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []string,
-	opt HistoryOption) historyLab {
+	opt RunsOption) historyLab {
 	out := historyLab{ID: id, Name: l.Lab, Machine: machineText(l.Machine), Notes: l.Notes,
 		About: historyAbout(by, l), LeftOut: table{Caption: "Runs that do not count", Prose: true,
 			Head: []string{"run", "series", "reason"}}}

@@ -33,18 +33,7 @@ func past(t *testing.T, change func([]history.Run)) history.Result {
 }
 
 func historyFile(t *testing.T, r history.Result) string {
-	t.Helper()
-	page, err := History(r, HistoryOption{Version: "0.1.0", Link: func(folder string) string {
-		return filepath.Base(folder) + "/report/index.html"
-	}})
-	must(t, err)
-	dir := t.TempDir()
-	if *keep != "" {
-		dir = *keep
-	}
-	file := filepath.Join(dir, "history.html")
-	must(t, os.WriteFile(file, page, 0o666))
-	return file
+	return pageFile(t, "history.html", func(o RunsOption) ([]byte, error) { return History(r, o) })
 }
 
 func TestHistoryPage(t *testing.T) {
@@ -90,7 +79,7 @@ func TestHostileHistory(t *testing.T) {
 			runs[i].Results.Cells[0].Metrics[0].Unit = hostile
 		}
 	})
-	page, err := History(r, HistoryOption{Link: func(folder string) string { return "javascript:alert(1)//" + folder }})
+	page, err := History(r, RunsOption{Link: func(folder string) string { return "javascript:alert(1)//" + folder }})
 	must(t, err)
 	doc := parse(t, string(page))
 	policed(t, doc)
@@ -151,7 +140,7 @@ func TestHistoryNamesHiddenSteps(t *testing.T) {
 	l.Series = append(l.Series, other, level)
 	var out strings.Builder
 	must(t, HistoryText(&out, r, false, Terminal{Width: 200}))
-	page, err := History(r, HistoryOption{})
+	page, err := History(r, RunsOption{})
 	must(t, err)
 	want := "2 other metrics not shown; bakeoff history --all shows all. There are steps in " + seriesName(other) +
 		", but the error rate does not cover them."
@@ -184,7 +173,7 @@ func TestAHistoryCarriesCautions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := History(res, HistoryOption{})
+	page, err := History(res, RunsOption{})
 	if err != nil || !strings.Contains(string(page), caution) {
 		t.Errorf("the page does not say %q: %v", caution, err)
 	}
@@ -194,7 +183,7 @@ func TestAHistoryCarriesCautions(t *testing.T) {
 		t.Errorf("the text does not say %q: %v", caution, err)
 	}
 	res.Labs[0].Runs[2].Cautions = nil
-	if page, _ := History(res, HistoryOption{}); strings.Contains(string(page), caution) {
+	if page, _ := History(res, RunsOption{}); strings.Contains(string(page), caution) {
 		t.Error("the caution does not come from the run")
 	}
 }

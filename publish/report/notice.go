@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 )
@@ -97,9 +98,7 @@ func (b *builder) withheld() []string {
 			failed++
 		}
 		for _, g := range c.Gates {
-			if !slices.Contains(names, g.Name) {
-				names = append(names, g.Name)
-			}
+			names = lists.AddNew(names, g.Name)
 		}
 	}
 	if failed == 0 {

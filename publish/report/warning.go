@@ -46,42 +46,29 @@ type place struct{ contender, cell, metric string }
 // listPlaces lists places briefly: contenders with the same cells and metrics share a
 // line.
 func listPlaces(places []place) (out []string) {
-	var names, lines []string
-	var who [][]string
-	at := map[string][]place{}
+	var at lists.Groups[string, place]
+	var who lists.Groups[string, string] // by cells and metrics
 	for _, p := range places {
-		if at[p.contender] == nil {
-			names = append(names, p.contender)
-		}
-		at[p.contender] = append(at[p.contender], p)
+		at.Add(p.contender, p)
 	}
-	for _, name := range names {
-		line := cellsOf(at[name])
-		i := slices.Index(lines, line)
-		if i < 0 {
-			i = len(lines)
-			lines, who = append(lines, line), append(who, nil)
-		}
-		who[i] = append(who[i], name)
+	for name, places := range at.All() {
+		who.Add(cellsOf(places), name)
 	}
-	for i, line := range lines {
-		out = append(out, strings.Join(who[i], ", ")+": "+line)
+	for line, names := range who.All() {
+		out = append(out, strings.Join(names, ", ")+": "+line)
 	}
 	return out
 }
 
 // cellsOf lists cells with their metrics: "http (throughput, latency), cpu (throughput)".
 func cellsOf(places []place) string {
-	var cells []string
-	metrics := map[string][]string{}
+	var metrics lists.Groups[string, string]
 	for _, p := range places {
-		if metrics[p.cell] == nil {
-			cells = append(cells, p.cell)
-		}
-		metrics[p.cell] = append(metrics[p.cell], p.metric)
+		metrics.Add(p.cell, p.metric)
 	}
-	for i, c := range cells {
-		cells[i] = fmt.Sprintf("%s (%s)", c, strings.Join(metrics[c], ", "))
+	var cells []string
+	for cell, names := range metrics.All() {
+		cells = append(cells, fmt.Sprintf("%s (%s)", cell, strings.Join(names, ", ")))
 	}
 	return strings.Join(cells, ", ")
 }

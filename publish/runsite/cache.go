@@ -2,11 +2,11 @@ package runsite
 
 import (
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 
+	"bakeoff/base/bounded"
 	"bakeoff/base/safetext"
 	"bakeoff/lab/store"
 )
@@ -30,12 +30,7 @@ type cache struct {
 // readCache reads the cache. One that is missing or damaged is empty; it may come from a
 // stranger, as the folder may.
 func readCache(root *os.Root) (c cache) {
-	f, err := root.Open(cacheFile)
-	if err != nil {
-		return cache{}
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCache))
+	data, err := bounded.ReadIn(root, cacheFile, maxCache)
 	if err != nil {
 		return cache{}
 	}

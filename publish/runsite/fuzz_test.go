@@ -90,7 +90,7 @@ func FuzzPast(f *testing.F) {
 		if err != nil {
 			return
 		}
-		page, err := report.History(res, report.HistoryOption{})
+		page, err := report.History(res, report.RunsOption{})
 		if err != nil || harmful(page) {
 			t.Fatalf("%v\n%s", err, page)
 		}

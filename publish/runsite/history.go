@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
 	"strings"
 
 	"bakeoff/base/atomicfile"
+	"bakeoff/base/bounded"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
@@ -54,7 +54,7 @@ func (x *Index) history(b *bytes.Buffer, f *facet) error {
 	if err != nil {
 		return err
 	}
-	page, err := report.History(res, report.HistoryOption{Version: x.look.Version, Index: "../" + IndexFile,
+	page, err := report.History(res, report.RunsOption{Version: x.look.Version, Index: "../" + IndexFile,
 		Link: func(folder string) string { return "../" + folder + "/" + store.ReportFile }})
 	b.Write(page)
 	return err
@@ -114,12 +114,7 @@ func (x *Index) readPast(f *facet) past {
 }
 
 func (x *Index) keptPast(name string) (out past) {
-	f, err := x.root.Open(name)
-	if err != nil {
-		return past{}
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCache))
+	data, err := bounded.ReadIn(x.root, name, maxCache)
 	if err != nil {
 		return past{}
 	}

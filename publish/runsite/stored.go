@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"bakeoff/base/atomicfile"
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
@@ -156,12 +157,10 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 
 // readState returns the state of the last build. One that is damaged is empty.
 func (s *stored) readState() (out storedState, known bool) {
-	f, err := s.root.Open(cacheFile)
-	if err != nil {
+	data, err := bounded.ReadIn(s.root, cacheFile, maxCache)
+	if err != nil && !fault.Is(err, fault.Invalid) {
 		return out, false
 	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxCache))
 	if err != nil || json.Unmarshal(data, &out) != nil || out.Schema != storedSchema {
 		return storedState{}, true
 	}
@@ -513,7 +512,7 @@ func (s *stored) planHistory(f *facet, old storedState, plan func(Page)) {
 		s.mu.Lock()
 		s.changes[f.Value] = report.ChangesOf(all.result)
 		s.mu.Unlock()
-		page, err := report.History(all.result, report.HistoryOption{Version: s.opt.Report.Version, Index: "../" + IndexFile,
+		page, err := report.History(all.result, report.RunsOption{Version: s.opt.Report.Version, Index: "../" + IndexFile,
 			Link: link})
 		b.Write(page)
 		return err
@@ -533,7 +532,7 @@ func (s *stored) planHistory(f *facet, old storedState, plan func(Page)) {
 		if err != nil {
 			return err
 		}
-		page, err := report.Fleet(res, report.FleetOption{Version: s.opt.Report.Version, Index: "../" + IndexFile,
+		page, err := report.Fleet(res, report.RunsOption{Version: s.opt.Report.Version, Index: "../" + IndexFile,
 			Link: link})
 		b.Write(page)
 		return err

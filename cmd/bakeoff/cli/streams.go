@@ -51,6 +51,17 @@ func (s *Streams) ASCII() bool {
 	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")
 }
 
+// Fold writes text, folded at the width of running text. Spaces at its beginning indent all
+// lines.
+func (s *Streams) Fold(c Color, text string) {
+	for _, line := range Wrap(text, s.TextWidth()) {
+		fmt.Fprintln(s.Out, s.Style(s.Out).Paint(c, line))
+	}
+}
+
+// PrintText writes a table with its head, folded at the width of running text.
+func (s *Streams) PrintText(t Table) { t.Print(s.Out, s.Style(s.Out), s.TextWidth()) }
+
 // Heading writes a heading after an empty line.
 func (s *Streams) Heading(text string) {
 	fmt.Fprintln(s.Out, "\n"+s.Style(s.Out).Paint(Bold, text))

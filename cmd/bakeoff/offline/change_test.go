@@ -46,7 +46,7 @@ func TestCompareHasTheValues(t *testing.T) {
 	}
 	var out bytes.Buffer
 	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-	a.printCompare(res, false, cli.LogWidth)
+	a.printCompare(res, false)
 	for _, want := range []string{"0.444× [", "90.2 B/s → 40.1 B/s", "100 B/s → 100 B/s"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

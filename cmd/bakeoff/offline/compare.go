@@ -144,7 +144,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	case f.format != "":
 		err = export.Write(a.Out, f.format, []export.Run{{Results: res.Results()}})
 	default:
-		a.printCompare(res, f.all, a.TextWidth())
+		a.printCompare(res, f.all)
 	}
 	if err != nil {
 		return err
@@ -263,26 +263,23 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 }
 
 // printCompare prints the changes for a person, the warning first.
-func (a reader) printCompare(r compare.Result, all bool, width int) {
-	s := a.Style(a.Out)
-	fmt.Fprintln(a.Out, s.Paint(cli.Bold, safetext.Line(r.Old+" → "+r.New)))
+func (a reader) printCompare(r compare.Result, all bool) {
+	fmt.Fprintln(a.Out, a.Style(a.Out).Paint(cli.Bold, safetext.Line(r.Old+" → "+r.New)))
 	for i, text := range append([]string{r.Warning}, r.Warnings...) {
 		col := cli.Yellow
 		if i > 0 {
 			col = ""
 		}
-		for _, line := range cli.Wrap(safetext.Line(text), width) {
-			fmt.Fprintln(a.Out, s.Paint(col, line))
-		}
+		a.Fold(col, safetext.Line(text))
 	}
 	rows, yardstick := shownRows(r, all)
-	a.changes("Against the baseline (contender / baseline, NEW over OLD)", false, r.Margin, rows, width,
+	a.changes("Against the baseline (contender / baseline, NEW over OLD)", false, r.Margin, rows,
 		func(x compare.Row) *compare.Change { return x.Relative })
 	a.changes("The values themselves (NEW over OLD), the baseline first", true, r.Margin, append(yardstick, rows...),
-		width, func(x compare.Row) *compare.Change { return x.Direct })
-	a.smallest(r, append(yardstick, rows...), width)
-	a.notCompared(append(yardstick, rows...), width)
-	a.changedFacts(r, width)
+		func(x compare.Row) *compare.Change { return x.Direct })
+	a.smallest(r, append(yardstick, rows...))
+	a.notCompared(append(yardstick, rows...))
+	a.changedFacts(r)
 	share := fmt.Sprintf("%d primary comparisons share", r.Judged)
 	if r.Judged == 1 {
 		share = "1 primary comparison has"
@@ -316,7 +313,7 @@ func levelOf(r compare.Result) float64 {
 
 // changes is a table of changes, with what lies between runs below it if it is known of
 // any; else the first lines say that it is not.
-func (a reader) changes(title string, values bool, margin float64, rows []compare.Row, width int,
+func (a reader) changes(title string, values bool, margin float64, rows []compare.Row,
 	of func(compare.Row) *compare.Change) {
 	t := cli.NewTable("  CONTENDER", "CELL", "METRIC")
 	if values {
@@ -343,17 +340,15 @@ func (a reader) changes(title string, values bool, margin float64, rows []compar
 		return
 	}
 	a.Heading(title)
-	t.Print(a.Out, a.Style(a.Out), width)
+	a.PrintText(t)
 	if between := betweenRuns(rows, of); between != "" {
-		for _, line := range cli.Wrap("  "+between, width) {
-			fmt.Fprintln(a.Out, line)
-		}
+		a.Fold("", "  "+between)
 	}
 }
 
 // smallest says which changes these runs could have found, for the comparisons that get
 // a verdict.
-func (a reader) smallest(r compare.Result, rows []compare.Row, width int) {
+func (a reader) smallest(r compare.Result, rows []compare.Row) {
 	t := cli.NewTable("  CONTENDER", "CELL", "METRIC", "WORSE BY", "WORSE BY MORE THAN THE MARGIN BY")
 	for _, x := range rows {
 		c := x.Relative
@@ -371,7 +366,7 @@ func (a reader) smallest(r compare.Result, rows []compare.Row, width int) {
 		return
 	}
 	a.Heading("The smallest change that these runs find in half of the cases")
-	t.Print(a.Out, a.Style(a.Out), width)
+	a.PrintText(t)
 }
 
 // arrow is between the values of two runs. A line may end after it.
@@ -388,8 +383,7 @@ func bothValues(c *compare.Change, u string) string {
 
 // betweenRuns says how much runs differ when nothing changed; "" if it is known of no row.
 func betweenRuns(rows []compare.Row, of func(compare.Row) *compare.Change) string {
-	var order []string
-	where := map[string][]string{}
+	var where lists.Groups[string, string]
 	for _, x := range rows {
 		c := of(x)
 		if c == nil || c.Spread == nil || c.Exact {
@@ -400,17 +394,17 @@ func betweenRuns(rows []compare.Row, of func(compare.Row) *compare.Change) strin
 			kind = "calibrations"
 		}
 		from := fmt.Sprintf("Standard deviation between %d %s in which nothing changed: ", c.Runs, kind)
-		if where[from] == nil {
-			order = append(order, from)
-		}
 		much := fmt.Sprintf("%.2f %%", 100**c.Spread)
 		if x.Scale == sample.Difference {
 			much = fmt.Sprintf("%.3g %s", *c.Spread, x.Unit)
 		}
-		where[from] = append(where[from], cli.Whole(safetext.Line(x.Contender+" "+x.Cell+" "+x.Metric+" "+much)))
+		where.Add(from, cli.Whole(safetext.Line(x.Contender+" "+x.Cell+" "+x.Metric+" "+much)))
 	}
-	return strings.Join(lists.Map(order, func(from string) string { return from + strings.Join(where[from], ", ") + "." }),
-		" ")
+	var out []string
+	for from, all := range where.All() {
+		out = append(out, from+strings.Join(all, ", ")+".")
+	}
+	return strings.Join(out, " ")
 }
 
 // changeWord is the verdict on a change, or why there is none.
@@ -438,28 +432,19 @@ func changeWord(x compare.Row, c *compare.Change, margin float64) (string, cli.C
 
 // notCompared names what has no values in one of the runs: a contender that now
 // fails is the largest change of all.
-func (a reader) notCompared(rows []compare.Row, width int) {
-	var order []string
-	cells := map[string][]string{}
+func (a reader) notCompared(rows []compare.Row) {
+	var cells lists.Groups[string, string]
 	for _, x := range rows {
-		if x.Direct != nil {
-			continue
-		}
-		if cells[x.Contender] == nil {
-			order = append(order, x.Contender)
-		}
-		if !slices.Contains(cells[x.Contender], x.Cell) {
-			cells[x.Contender] = append(cells[x.Contender], x.Cell)
+		if x.Direct == nil && !slices.Contains(cells.Of(x.Contender), x.Cell) {
+			cells.Add(x.Contender, x.Cell)
 		}
 	}
-	if len(order) == 0 {
+	if len(cells.Keys()) == 0 {
 		return
 	}
 	a.Heading("Not compared, because one run has no values")
-	for _, name := range order {
-		for _, line := range cli.Wrap(safetext.Line(name+" at "+strings.Join(cells[name], ", ")), width-2) {
-			fmt.Fprintln(a.Out, "  "+a.Style(a.Out).Paint(cli.Yellow, line))
-		}
+	for name, cells := range cells.All() {
+		a.Fold(cli.Yellow, "  "+safetext.Line(name+" at "+strings.Join(cells, ", ")))
 	}
 }
 
@@ -479,7 +464,7 @@ func verdictOf(v analysis.Verdict) (string, cli.Color) {
 const maxFact = 48
 
 // changedFacts lists what else changed.
-func (a reader) changedFacts(r compare.Result, width int) {
+func (a reader) changedFacts(r compare.Result) {
 	for _, x := range r.OnlyOld {
 		fmt.Fprintln(a.Out, safetext.Line("only in OLD: "+x))
 	}
@@ -492,20 +477,15 @@ func (a reader) changedFacts(r compare.Result, width int) {
 		return
 	}
 	t := cli.NewTable("  FACT", "WHERE", "OLD → NEW")
-	var order []compare.Difference
-	where := map[compare.Difference][]string{}
+	var where lists.Groups[compare.Difference, string]
 	for _, d := range withoutUnread(r.Differences) {
-		key := compare.Difference{Fact: d.Fact, Old: d.Old, New: d.New}
-		if where[key] == nil {
-			order = append(order, key)
-		}
-		where[key] = append(where[key], cmp.Or(d.Contender, "laboratory"))
+		where.Add(compare.Difference{Fact: d.Fact, Old: d.Old, New: d.New}, cmp.Or(d.Contender, "laboratory"))
 	}
-	for _, d := range order {
-		t.Row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(where[d], ", ")),
+	for d, names := range where.All() {
+		t.Row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(names, ", ")),
 			safetext.Line(safetext.Clip(d.Old, maxFact)+" → "+safetext.Clip(d.New, maxFact)))
 	}
-	t.Print(a.Out, a.Style(a.Out), width)
+	a.PrintText(t)
 }
 
 // manyFacts is the number of facts above which the facts of a contender that only

@@ -60,7 +60,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		}
 		var out bytes.Buffer
 		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-		a.printCompare(res, false, cli.LogWidth)
+		a.printCompare(res, false)
 		lines := strings.Split(out.String(), "\n")
 		if lines[0] != "6.1 → 6.2" || !strings.HasPrefix(lines[1],
 			"The runs were made at different times and are not interleaved.") {
@@ -108,7 +108,7 @@ func TestFailOnWorseThanTheMargin(t *testing.T) {
 		}
 		var out bytes.Buffer
 		a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-		a.printCompare(res, false, cli.LogWidth)
+		a.printCompare(res, false)
 		if flat := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(flat, x.words) {
 			t.Errorf("%v: no %q in\n%s", x.now, x.words, &out)
 		}
@@ -191,7 +191,7 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 	}
 	var out bytes.Buffer
 	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-	a.printCompare(res, false, cli.LogWidth)
+	a.printCompare(res, false)
 	flat := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"Not compared, because one run has no values crun at sha ",
 		"6 facts crun known → unavailable", "kernel host 6.1 → 6.2"} {
@@ -208,7 +208,7 @@ func TestCompareNamesWhatIsNotCompared(t *testing.T) {
 }
 
 // compare says which change these runs could have found, in text and in Markdown, and no
-// line is wider than the terminal.
+// line is wider than its output.
 func TestCompareSaysWhatItCanFind(t *testing.T) {
 	res, err := compare.Two(changed("6.1|", 90), changed("6.2", 89), compare.Option{Margin: .03,
 		Repeats: []compare.Run{changed("r1", 95), changed("r2", 88), changed("r3", 84)}})
@@ -217,7 +217,7 @@ func TestCompareSaysWhatItCanFind(t *testing.T) {
 	}
 	var out bytes.Buffer
 	a := reader{Streams: cli.NewStreams(nil, &out, io.Discard, func(string) string { return "" })}
-	a.printCompare(res, false, 80)
+	a.printCompare(res, false)
 	c := res.Rows[0].Relative
 	percent := func(v float64) string { return strings.ReplaceAll(difference.Ratios(&v).Text(v), "\u00a0", " ") }
 	found, beyond := percent(*c.Smallest), percent(*c.SmallestBeyond)
@@ -228,7 +228,7 @@ func TestCompareSaysWhatItCanFind(t *testing.T) {
 		}
 	}
 	for line := range strings.Lines(out.String()) {
-		if n := len([]rune(strings.TrimRight(line, "\n"))); n > 80 {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > cli.LogWidth {
 			t.Errorf("%d columns: %q", n, line)
 		}
 	}

@@ -82,7 +82,7 @@ func (a reader) doFleet(c *cobra.Command, f judgeFlags, args []string) error {
 		return err
 	}
 	page := func() ([]byte, error) {
-		return report.Fleet(res, report.FleetOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
+		return report.Fleet(res, report.RunsOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
 	}
 	text := func() error { return report.FleetText(a.Out, res, f.all, terminal(a.Streams)) }
 	if err := a.showJudged(f, res, page, text); err != nil {

@@ -221,7 +221,7 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 		return err
 	}
 	page := func() ([]byte, error) {
-		return report.History(res, report.HistoryOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
+		return report.History(res, report.RunsOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
 	}
 	text := func() error { return report.HistoryText(a.Out, res, f.all, terminal(a.Streams)) }
 	if err := a.showJudged(f.judgeFlags, res, page, text); err != nil {

@@ -110,13 +110,8 @@ var orders = map[series.Order]string{
 
 // printSeries prints a comparison of series for a person, the warning first.
 func (a reader) printSeries(r series.Result, sort string) {
-	s, width := a.Style(a.Out), a.TextWidth()
-	fmt.Fprintln(a.Out, s.Paint(cli.Bold, safetext.Line(sourceText(r))))
-	say := func(col cli.Color, text string) {
-		for _, line := range cli.Wrap(safetext.Line(text), width) {
-			fmt.Fprintln(a.Out, s.Paint(col, line))
-		}
-	}
+	fmt.Fprintln(a.Out, a.Style(a.Out).Paint(cli.Bold, safetext.Line(sourceText(r))))
+	say := func(col cli.Color, text string) { a.Fold(col, safetext.Line(text)) }
 	if len(r.Comparisons) > 0 {
 		say(cli.Yellow, firstWarning(r))
 	}
@@ -132,12 +127,12 @@ func (a reader) printSeries(r series.Result, sort string) {
 			r.Contenders[0]))
 	}
 	for _, metric := range tablesOf(r) {
-		a.printMetric(r, metric, sort, width)
+		a.printMetric(r, metric, sort)
 	}
 	for _, m := range r.Missing {
 		say(cli.Yellow, strings.TrimSuffix(fmt.Sprintf("missing: %s at %s", m.Contender, m.Cell), " at ")+": "+m.Reason)
 	}
-	a.printDifferences(r, width)
+	a.printDifferences(r)
 	a.Out.Write([]byte("\n"))
 	say("", lastNote(r))
 }
@@ -232,7 +227,7 @@ func (t seriesTable) geomeans(r series.Result) []analysis.Geomean {
 }
 
 // printMetric prints a table of one metric.
-func (a reader) printMetric(r series.Result, metric seriesTable, sort string, width int) {
+func (a reader) printMetric(r series.Result, metric seriesTable, sort string) {
 	head, rows, notes := seriesRows(r, metric, sort)
 	head[0] = "  " + head[0]
 	t := cli.NewTable(head...)
@@ -241,11 +236,9 @@ func (a reader) printMetric(r series.Result, metric seriesTable, sort string, wi
 		t.Row(lists.Map(row, safetext.Line)...)
 	}
 	a.Heading(safetext.Line(metric.tableTitle()))
-	t.Print(a.Out, a.Style(a.Out), width)
+	a.PrintText(t)
 	for _, n := range notes {
-		for _, line := range cli.Wrap("  "+safetext.Line(n), width) {
-			fmt.Fprintln(a.Out, a.Style(a.Out).Paint(cli.Yellow, line))
-		}
+		a.Fold(cli.Yellow, "  "+safetext.Line(n))
 	}
 }
 
@@ -278,11 +271,7 @@ func seriesRows(r series.Result, metric seriesTable, sort string) (head []string
 		if compared {
 			text, more := changeText(r, x)
 			row = append(row, text)
-			for _, n := range more {
-				if !slices.Contains(notes, n) {
-					notes = append(notes, n)
-				}
-			}
+			notes = lists.AddNew(notes, more...)
 		}
 		out = append(out, row)
 	}
@@ -401,7 +390,7 @@ func changeText(r series.Result, x series.Summary) (text string, notes []string)
 }
 
 // printDifferences lists the facts that the contenders do not share.
-func (a reader) printDifferences(r series.Result, width int) {
+func (a reader) printDifferences(r series.Result) {
 	if len(r.Differences) == 0 {
 		return
 	}
@@ -413,5 +402,5 @@ func (a reader) printDifferences(r series.Result, width int) {
 		})
 		t.Row("  "+safetext.Line(d.Fact), safetext.Line(strings.Join(values, "; ")))
 	}
-	t.Print(a.Out, a.Style(a.Out), width)
+	a.PrintText(t)
 }

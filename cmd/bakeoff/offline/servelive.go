@@ -2,9 +2,7 @@ package offline
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -55,13 +53,8 @@ var serveTemplate = template.Must(template.New("serve").Funcs(template.FuncMap{
 
 // livePolicy permits one style sheet and one script, by their hashes, and requests to
 // this server.
-var livePolicy = "default-src 'none'; style-src " + hashOf(liveStyle) + "; script-src " + hashOf(liveScript) +
-	"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
-}
+var livePolicy = "default-src 'none'; style-src " + report.HashSource(liveStyle) +
+	"; script-src " + report.HashSource(liveScript) + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // livePage is what the template shows: a run, or a folder of runs.
 type livePage struct {

@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/archive/index"
@@ -83,10 +84,7 @@ func (h *storeHandler) followStore(ctx context.Context) {
 			if err != nil && ctx.Err() == nil {
 				fmt.Fprintln(h.Err, "bakeoff: "+safetext.Line(err.Error()))
 			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(retry):
-			}
+			_ = sleep.For(ctx, retry)
 		}
 	})
 	for {

@@ -5,6 +5,7 @@ package change
 import (
 	"math"
 
+	"bakeoff/base/sample"
 	"bakeoff/publish/chart"
 )
 
@@ -95,7 +96,7 @@ func (f Figure) Draw(id string, width float64) string {
 	for i, r := range f.Rows {
 		c.Row(i, r.Label, f.Value(r), func(y float64) {
 			c.Span(0, r.Diff, y, r.Mark)
-			if isFinite(r.Lo) && isFinite(r.Hi) && r.Lo < r.Hi {
+			if sample.IsFinite(r.Lo) && sample.IsFinite(r.Hi) && r.Lo < r.Hi {
 				c.Whisker(c.At(r.Lo), c.At(r.Hi), y, r.Lo < lo, r.Hi > hi)
 			}
 		})
@@ -103,20 +104,18 @@ func (f Figure) Draw(id string, width float64) string {
 	return c.SVG(c.Bottom+4, f.Title(), f.Desc())
 }
 
-func isFinite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
-
 // axisEnds are the ends of the axis: all differences, and their intervals up to twice the
 // largest difference.
 func (f Figure) axisEnds() (lo, hi float64) {
 	most := 0.0
 	for _, r := range f.Rows {
-		if isFinite(r.Diff) {
+		if sample.IsFinite(r.Diff) {
 			most = max(most, math.Abs(r.Diff))
 		}
 	}
 	for _, r := range f.Rows {
 		for _, v := range []float64{r.Diff, r.Lo, r.Hi} {
-			if isFinite(v) {
+			if sample.IsFinite(v) {
 				lo, hi = min(lo, max(v, -2*most)), max(hi, min(v, 2*most))
 			}
 		}

@@ -1,12 +1,12 @@
 package content
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"bakeoff/base/hexsum"
 )
 
 // maxSlug bounds a slug in bytes: a file name has at most 255, and needs room for a suffix.
@@ -44,8 +44,7 @@ func Slug(s string) string {
 
 // Short is a short name made of s, for what has no other.
 func Short(s string) string {
-	sum := sha256.Sum256([]byte(s))
-	return hex.EncodeToString(sum[:4])
+	return hexsum.Of(s)[:8]
 }
 
 // Address returns the folder of a post below the output, by a format such as

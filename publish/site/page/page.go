@@ -6,15 +6,14 @@
 package page
 
 import (
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"html/template"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
 
+	"bakeoff/base/hexsum"
 	"bakeoff/publish/site/locale"
 )
 
@@ -108,8 +107,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{"at": At})
 
 // Digest changes when the pages' structure does.
 func Digest() string {
-	sum := sha256.Sum256([]byte(source))
-	return hex.EncodeToString(sum[:])
+	return hexsum.Of(source)
 }
 
 // At returns the way from a page to a path below the site's root.
