@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/manifest"
@@ -15,30 +16,25 @@ import (
 func (a *app) noteProgress(text string) { fmt.Fprintln(a.Err, safetext.Line(text)) }
 
 // planFiles shows the files that contenders get.
-func (a *app) planFiles(p *plan.Plan, columns int) {
-	var all []manifest.File
-	in := map[string][]string{}
-	key := func(f manifest.File) string { return f.To + " " + f.From + " " + f.Digest }
+func (a *app) planFiles(p *plan.Plan) {
+	var placed lists.Groups[manifest.File, string]
 	for _, c := range p.Contenders {
 		if c.TwinOf != "" {
 			continue
 		}
 		for _, f := range c.Files {
-			if in[key(f)] == nil {
-				all = append(all, f)
-			}
-			in[key(f)] = append(in[key(f)], c.Name)
+			placed.Add(manifest.File{From: f.From, To: f.To, Size: f.Size, Digest: f.Digest}, c.Name)
 		}
 	}
-	if len(all) == 0 {
+	if len(placed.Keys()) == 0 {
 		return
 	}
 	a.Heading("Files")
 	t := cli.NewTable("  TO", "FROM", "SIZE", "DIGEST", "CONTENDERS")
-	for _, f := range all {
-		t.Row("  "+f.To, f.From, fileSize(f.Size), files.Short(f.Digest), strings.Join(in[key(f)], ", "))
+	for f, names := range placed.All() {
+		t.Row("  "+f.To, f.From, fileSize(f.Size), files.Short(f.Digest), strings.Join(names, ", "))
 	}
-	t.Print(a.Out, a.Style(a.Out), columns)
+	a.Print(t)
 }
 
 // fileSize is a size as people read it.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/image"
@@ -238,7 +239,7 @@ stream. The stream may be compressed. A lab file names the disk with image: disk
 				if disk != "" {
 					return a.writeDisk(ctx, s, from, args[0], disk, asJSON)
 				}
-				if from != "" || uuidForm.MatchString(args[0]) {
+				if from != "" || name.ValidUUID(strings.ToLower(args[0])) {
 					h, err = a.importNamed(ctx, s, from, args[0])
 				} else {
 					h, err = s.Import(ctx, args[0])

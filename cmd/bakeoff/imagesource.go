@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
+	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/image"
@@ -241,8 +241,6 @@ func (a *app) collectOffers(c *cobra.Command, entries []source.Entry) (out []off
 	return out, failed
 }
 
-var uuidForm = lazy.Compile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-
 // importNamed imports an image of a source: of the one with a name, or of the first that
 // has a UUID.
 func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) (h image.Stored, err error) {
@@ -255,7 +253,7 @@ func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) 
 
 // importDisk writes a volume to a raw disk: of a source, as importNamed finds it, or of a file.
 func (a *app) importDisk(ctx context.Context, s *image.Store, only, id, disk string) (v stream.Volume, err error) {
-	if only == "" && !uuidForm.MatchString(id) {
+	if only == "" && !name.ValidUUID(strings.ToLower(id)) {
 		return s.DecodeVolume(ctx, []string{id}, disk)
 	}
 	err = a.withSource(only, id, func(kind source.Source, address, id string) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/image"
 )
@@ -120,21 +121,11 @@ question.`,
 				}
 				drop = append(drop, entries...)
 			}
-			return a.removeImages(c, r, distinct(drop))
+			return a.removeImages(c, r, lists.AddNew(nil, drop...))
 		},
 	}
 	r.addFlags(c, "n", "f")
 	return c
-}
-
-// distinct leaves out entries that are there twice.
-func distinct(all []image.Entry) (out []image.Entry) {
-	for _, e := range all {
-		if !slices.Contains(out, e) {
-			out = append(out, e)
-		}
-	}
-	return out
 }
 
 func (a *app) imageVacuum() *cobra.Command {
@@ -180,7 +171,7 @@ answers the question.`,
 				}
 				drop = append(drop, entries...)
 			}
-			return a.removeImages(c, r, distinct(drop))
+			return a.removeImages(c, r, lists.AddNew(nil, drop...))
 		},
 	}
 	r.addFlags(c, "n", "f")

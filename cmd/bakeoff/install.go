@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -135,11 +134,10 @@ func (a *app) printLint(found []lint.Finding) {
 		return
 	}
 	colors := map[lint.Severity]cli.Color{lint.Error: cli.Red, lint.Warning: cli.Yellow}
-	width := a.TextWidth()
 	for _, f := range found {
 		fmt.Fprintf(a.Out, "%s: %s (%s)\n", style.Paint(colors[f.Severity], string(f.Severity)), f.Where, f.Name)
 		for _, text := range []string{f.Why, "To fix it: " + f.Fix} {
-			fmt.Fprintln(a.Out, "  "+strings.Join(cli.Wrap(text, width-2), "\n  "))
+			a.Fold("", "  "+text)
 		}
 	}
 	errors := 0

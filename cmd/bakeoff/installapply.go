@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"bakeoff/base/bounded"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
@@ -85,14 +85,9 @@ opened. Fix the cause, then run resume. resume also continues after apply was ki
 }
 
 func (a *app) readPlan(name string) (*plan.Plan, error) {
-	f, err := os.Open(name)
+	src, err := bounded.ReadFile(name, maxPlanFile)
 	if err != nil {
 		return nil, fileError(err)
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxPlanFile))
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, name, err)
 	}
 	return plan.Read(name, src)
 }

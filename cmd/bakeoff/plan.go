@@ -164,12 +164,12 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 			fmt.Fprintln(a.Out, line)
 		}
 	}
-	a.planContenders(v, columns)
-	a.planCells(v, columns)
-	a.planFiles(v.Plan, columns)
-	a.planFactors(v, columns)
-	a.planSchedule(v, columns, blocks)
-	a.planEstimate(v, columns)
+	a.planContenders(v)
+	a.planCells(v)
+	a.planFiles(v.Plan)
+	a.planFactors(v)
+	a.planSchedule(v, blocks)
+	a.planEstimate(v)
 	a.planMissing(v)
 }
 
@@ -202,7 +202,7 @@ func (a *app) planReady(r dryrun.Ready) {
 	a.Paragraph(cli.Red, fmt.Sprintf("%s; %s (exit code %d).", text, r.Text, r.Exit))
 }
 
-func (a *app) planContenders(v dryrun.View, columns int) {
+func (a *app) planContenders(v dryrun.View) {
 	a.Heading("Contenders")
 	t := cli.NewTable("  NAME", "DRIVER", "IMAGE", "CPUS", "MEMORY", "HERE")
 	for _, x := range v.Here {
@@ -225,7 +225,7 @@ func (a *app) planContenders(v dryrun.View, columns int) {
 		t.Add(cli.Plain("  "+name), cli.Plain(c.Driver), cli.Plain(cmp.Or(c.Image, "–")), cli.Plain(fmt.Sprint(c.CPUs)),
 			cli.Plain(memory), here)
 	}
-	t.Print(a.Out, a.Style(a.Out), columns)
+	a.Print(t)
 	a.planEmulated(v)
 	for _, note := range v.Notes {
 		a.Paragraph(cli.Yellow, note+".")
@@ -256,19 +256,19 @@ func (a *app) planEmulated(v dryrun.View) {
 	}
 }
 
-func (a *app) planCells(v dryrun.View, columns int) {
+func (a *app) planCells(v dryrun.View) {
 	a.Heading("Cells")
 	t := cli.NewTable("  NAME", "WORKLOAD", "VERDICTS ON", "PARAMETERS")
 	for _, c := range v.Cells {
 		t.Row("  "+c.Name, c.Workload, cmp.Or(strings.Join(c.Primary, ", "), "–"),
 			strings.NewReplacer("\n", ",", "\r", "⏎").Replace(strings.Join(c.Params.Args(), " ")))
 	}
-	t.Print(a.Out, a.Style(a.Out), columns)
+	a.Print(t)
 }
 
 // planFactors shows which parameters, variables, packages and files differ on purpose.
 // The other factors are in the table of the contenders.
-func (a *app) planFactors(v dryrun.View, columns int) {
+func (a *app) planFactors(v dryrun.View) {
 	t := cli.NewTable("  CONTENDER", "CELLS", "FACTOR", "VALUE", strings.ToUpper(v.Baseline))
 	rows := 0
 	for _, f := range v.Factors {
@@ -292,7 +292,7 @@ func (a *app) planFactors(v dryrun.View, columns int) {
 	}
 	a.Heading("Factors")
 	a.Paragraph("", "What differs on purpose from the baseline. Every other difference is a confounder.")
-	t.Print(a.Out, a.Style(a.Out), columns)
+	a.Print(t)
 }
 
 // sweepsOf returns the places of a contender and of the baseline in the sweep that
@@ -307,7 +307,7 @@ func sweepsOf(p *plan.Plan, contender string) (own, base *analysis.Sweep) {
 	return c.Sweep, b.Sweep
 }
 
-func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
+func (a *app) planSchedule(v dryrun.View, blocks int) {
 	a.Heading("Schedule")
 	spare := 0
 	for _, b := range v.Blocks {
@@ -338,7 +338,7 @@ func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
 	}
 }
 
-func (a *app) planEstimate(v dryrun.View, columns int) {
+func (a *app) planEstimate(v dryrun.View) {
 	a.Heading("Time and power")
 	e := v.Estimate
 	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
@@ -359,7 +359,7 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 	case len(v.Family) == 0:
 		a.Paragraph(cli.Yellow, noVerdicts(v.Plan))
 	default:
-		a.planLooks(v, columns)
+		a.planLooks(v)
 	}
 }
 
@@ -460,7 +460,7 @@ func noVerdicts(p *plan.Plan) string {
 }
 
 // planLooks shows the power of each look.
-func (a *app) planLooks(v dryrun.View, columns int) {
+func (a *app) planLooks(v dryrun.View) {
 	e := v.Estimate
 	t := cli.NewTable("  LOOK AT", "AFTER ABOUT", "DETECTS", "EQUIVALENT WITHIN")
 	if e.ByCPU != nil {
@@ -483,7 +483,7 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		}
 		t.Row(append(row, note)...)
 	}
-	t.Print(a.Out, a.Style(a.Out), columns)
+	a.Print(t)
 	if text := cannotDecide(e, e.Comparisons); text != "" {
 		a.Paragraph(cli.Yellow, text)
 	}

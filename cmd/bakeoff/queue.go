@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sleep"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/queue"
 )
@@ -310,10 +311,7 @@ func (a *app) await(ctx context.Context, q *queue.Queue, uuids []string, asJSON 
 		if n > eagerN {
 			wait = later
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(wait):
-		}
+		_ = sleep.For(ctx, wait)
 	}
 }
 

@@ -189,10 +189,9 @@ func (a *app) printForeign(b foreign, out *replicated) {
 
 // printExecutions shows the plan, and every command in it.
 func (a *app) printExecutions(v dryrun.View, all []execution) {
-	columns, _ := a.Size(a.Out)
-	a.planContenders(v, columns)
-	a.planFiles(v.Plan, columns)
-	a.planEstimate(v, columns)
+	a.planContenders(v)
+	a.planFiles(v.Plan)
+	a.planEstimate(v)
 	a.planMissing(v)
 	who := "you"
 	if os.Getuid() == 0 {

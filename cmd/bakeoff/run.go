@@ -179,13 +179,7 @@ func conditionsOf(c *cobra.Command, s *session.Session, asked []string) ([]strin
 				"it began; start a new run", condition))
 		}
 	}
-	out := slices.Clone(s.Plan.FailOn)
-	for _, condition := range asked {
-		if !slices.Contains(out, condition) {
-			out = append(out, condition)
-		}
-	}
-	return out, nil
+	return lists.AddNew(slices.Clone(s.Plan.FailOn), asked...), nil
 }
 
 // carryOut measures, writes the page, and prints the answer.

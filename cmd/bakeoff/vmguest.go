@@ -333,15 +333,22 @@ func valueAt(v any, path string) any {
 func (a *app) guestVerb(use, short, long, example string,
 	do func(ctx context.Context, g *vm.Guest) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: cli.Between(1, 1, "GUEST"),
-		RunE: func(c *cobra.Command, args []string) error {
-			g, err := a.guest(args[0])
-			if err != nil {
-				return err
-			}
-			ctx, stop := a.Interruptible(c.Context())
-			defer stop()
-			return do(ctx, g)
-		}}
+		RunE: a.onGuest(func(ctx context.Context, _ *cobra.Command, g *vm.Guest, _ []string) error { return do(ctx, g) })}
+}
+
+// onGuest is a command's work on the guest that its first argument names; do gets the other
+// arguments. The context ends when a signal comes.
+func (a *app) onGuest(do func(ctx context.Context, c *cobra.Command, g *vm.Guest, args []string) error) func(
+	*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		g, err := a.guest(args[0])
+		if err != nil {
+			return err
+		}
+		ctx, stop := a.Interruptible(c.Context())
+		defer stop()
+		return do(ctx, c, g, args[1:])
+	}
 }
 
 func (a *app) vmGet() *cobra.Command {
@@ -603,24 +610,18 @@ exit code is that of the program. With -t, the program has a terminal: a shell h
 control, and editors know the size of the window.`,
 		Example: "  sudo bakeoff vm exec web -- nginx -T\n  sudo bakeoff vm exec -t web -- sh",
 		Args:    cli.Between(2, math.MaxInt, "GUEST and COMMAND"),
-		RunE: func(c *cobra.Command, args []string) error {
-			g, err := a.guest(args[0])
-			if err != nil {
-				return err
-			}
-			ctx, stop := a.Interruptible(c.Context())
-			defer stop()
+		RunE: a.onGuest(func(ctx context.Context, c *cobra.Command, g *vm.Guest, argv []string) (err error) {
 			var exit conn.Exit
 			if tty {
-				exit, err = a.execTerminal(ctx, c, g, args[1:])
+				exit, err = a.execTerminal(ctx, c, g, argv)
 			} else {
-				exit, err = g.Exec(ctx, conn.Cmd{Argv: args[1:], Stdin: a.In, Stdout: a.Out, Stderr: a.Err})
+				exit, err = g.Exec(ctx, conn.Cmd{Argv: argv, Stdin: a.In, Stdout: a.Out, Stderr: a.Err})
 			}
 			if err == nil && !exit.OK() {
 				return cli.Exit{Code: exit.Code}
 			}
 			return err
-		},
+		}),
 	}
 	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the program a terminal")
 	return c
@@ -654,12 +655,8 @@ the host that the guest can mount, with the commands. Without KIND, or with all,
 of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker has none.`,
 		Example: "  sudo bakeoff vm info web status\n  sudo bakeoff vm info web consoles filesystems",
 		Args:    cli.Between(1, 2+len(infoKinds), "GUEST"),
-		RunE: func(c *cobra.Command, args []string) error {
-			g, err := a.guest(args[0])
-			if err != nil {
-				return err
-			}
-			for _, k := range args[1:] {
+		RunE: a.onGuest(func(ctx context.Context, c *cobra.Command, g *vm.Guest, kinds []string) (err error) {
+			for _, k := range kinds {
 				if _, ok := infoKinds[k]; !ok && k != "all" {
 					return cli.Usage(c, fmt.Errorf("unknown kind %q", k))
 				}
@@ -668,7 +665,7 @@ of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker
 				return fault.New(fault.Unsupported, "info needs a machine that runs; %s is a %s guest that is %s", g.UUID, g.Brand,
 					g.State)
 			}
-			has, kinds := infoKindsOf(g), args[1:]
+			has := infoKindsOf(g)
 			if len(has) == 0 {
 				return fault.WithFix(fault.New(fault.Unsupported, "driver %s says nothing about its machines", g.Driver),
 					"use `bakeoff vm get`")
@@ -682,12 +679,12 @@ of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker
 					return fault.WithFix(fault.New(fault.Unsupported, "driver %s says nothing about %s", g.Driver, k),
 						"use "+yamltree.OneOf(has))
 				}
-				if out[k], err = infoOf(c.Context(), g, k); err != nil {
+				if out[k], err = infoOf(ctx, g, k); err != nil {
 					return err
 				}
 			}
 			return a.PrintJSON(out)
-		},
+		}),
 	}
 	return alwaysJSON(c)
 }

@@ -15,19 +15,13 @@ func (a *app) snapshotVerb(use, short, long, example, done string,
 	do func(ctx context.Context, g *vm.Guest, name string) error) *cobra.Command {
 	return &cobra.Command{Use: use + " GUEST NAME", Short: short, Long: long, Example: example,
 		Args: cli.Between(2, 2, "GUEST NAME"),
-		RunE: func(c *cobra.Command, args []string) error {
-			g, err := a.guest(args[0])
-			if err != nil {
-				return err
+		RunE: a.onGuest(func(ctx context.Context, _ *cobra.Command, g *vm.Guest, args []string) error {
+			err := do(ctx, g, args[0])
+			if err == nil {
+				fmt.Fprintf(a.Err, "Successfully %s snapshot %q of VM %s\n", done, args[0], g.UUID)
 			}
-			ctx, stop := a.Interruptible(c.Context())
-			defer stop()
-			if err := do(ctx, g, args[1]); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.Err, "Successfully %s snapshot %q of VM %s\n", done, args[1], g.UUID)
-			return nil
-		}}
+			return err
+		})}
 }
 
 func (a *app) vmCreateSnapshot() *cobra.Command {

@@ -100,14 +100,16 @@ func Folder(getenv func(string) string, dir string) string {
 	return cmp.Or(dir, getenv("BAKEOFF_STORE"), "store")
 }
 
-// withStore calls do with the store.
-func (k *keeper) withStore(ctx context.Context, do func(*archive.Store) error) error {
+// withStore calls do with the store. The context ends when a signal comes.
+func (k *keeper) withStore(c *cobra.Command, do func(context.Context, *archive.Store) error) error {
+	ctx, stop := k.Interruptible(c.Context())
+	defer stop()
 	s, err := Open(ctx, k.folder())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return do(s)
+	return do(ctx, s)
 }
 
 func (k *keeper) init() *cobra.Command {
@@ -182,9 +184,7 @@ The bundle does not contain the page of the run; bakeoff report can write it aga
   bakeoff store add runs --json | jq '.runs[] | select(.new) | .bundle'`,
 		Args: cli.Between(1, 10_000, "a run folder"),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
-			return k.withStore(ctx, func(s *archive.Store) error { return k.doAdd(ctx, s, args, asJSON) })
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error { return k.doAdd(ctx, s, args, asJSON) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -266,7 +266,7 @@ the next page.`,
 					return cli.Usage(c, fmt.Errorf("--before must be the next of an earlier list (got %q)", f.BeforeBegan))
 				}
 			}
-			return k.withStore(c.Context(), func(s *archive.Store) error { return k.doList(c.Context(), s, f, asJSON) })
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error { return k.doList(ctx, s, f, asJSON) })
 		},
 	}
 	fl := c.Flags()
@@ -324,19 +324,19 @@ report and all other commands.`,
   bakeoff store show 20260102T030405Z-quick --json | jq -r .samples_file`,
 		Args: cli.Between(1, 1, "a run of the store"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return k.withStore(c.Context(), func(s *archive.Store) error {
-				digest, err := s.Resolve(c.Context(), args[0])
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
+				digest, err := s.Resolve(ctx, args[0])
 				if err != nil {
 					return err
 				}
 				if unpack != "" {
-					dir, err := s.Unpack(c.Context(), digest, unpack)
+					dir, err := s.Unpack(ctx, digest, unpack)
 					if err == nil {
 						fmt.Fprintln(k.Out, "unpacked to "+dir)
 					}
 					return err
 				}
-				return k.doShow(c.Context(), s, digest, asJSON)
+				return k.doShow(ctx, s, digest, asJSON)
 			})
 		},
 	}
@@ -465,9 +465,9 @@ The exit code is 1 if a check fails.`,
   bakeoff store verify --full 1a2b3c4d5e6f
   bakeoff store verify --json | jq '.bundles[] | select(.problem)'`,
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
-			return k.withStore(ctx, func(s *archive.Store) error { return k.doVerify(ctx, s, args, full, asJSON) })
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
+				return k.doVerify(ctx, s, args, full, asJSON)
+			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -570,9 +570,7 @@ rebuild replaces only the runs of this store. Readers see the old index until re
 		Example: "  bakeoff store rebuild",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
-			return k.withStore(ctx, func(s *archive.Store) error {
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
 				n, err := s.Rebuild(ctx, func(done, all int) {
 					if done%1000 == 0 {
 						fmt.Fprintf(k.Err, "bakeoff: %d of %d runs\n", done, all)
@@ -606,10 +604,8 @@ are NULL.`,
 			if asJSON && asCSV {
 				return cli.Usage(c, fmt.Errorf("--json and --csv exclude each other"))
 			}
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
 			values := lists.Map(args[1:], func(v string) any { return v })
-			return k.withStore(ctx, func(s *archive.Store) error {
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
 				switch {
 				case asJSON:
 					return k.queryJSON(ctx, s, args[0], values)

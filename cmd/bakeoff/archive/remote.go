@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 
@@ -46,9 +47,7 @@ results of bakeoff replicate are referrers of the bundle.`,
 			if all == (len(args) > 0) {
 				return cli.Usage(c, fmt.Errorf("name runs, or write --all"))
 			}
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
-			return k.withStore(ctx, func(s *archive.Store) error {
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
 				digests, err := k.digestsOf(ctx, s, args)
 				if err != nil {
 					return err
@@ -96,9 +95,7 @@ the bundle. If a bundle fails a check, pull leaves it out, adds the others, and 
 			if all == (len(args) > 0) {
 				return cli.Usage(c, fmt.Errorf("name bundles, or write --all"))
 			}
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
-			return k.withStore(ctx, func(s *archive.Store) error {
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
 				client, err := k.client()
 				if err == nil && all {
 					args, err = s.Remote(ctx, client, from)
@@ -159,9 +156,7 @@ then asks. --yes answers the question. Registries and run folders stay as they a
 			case asJSON && !yes && !dryRun:
 				return cli.Usage(c, fmt.Errorf("--json asks nothing: add --yes or --dry-run"))
 			}
-			ctx, stop := k.Interruptible(c.Context())
-			defer stop()
-			return k.withStore(ctx, func(s *archive.Store) error {
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
 				old := []index.Run{}
 				if c.Flags().Changed("keep") {
 					var err error
