@@ -69,3 +69,6 @@ func Ends(s string, room float64) string {
 	}
 	return string(rs[:head]) + "…" + string(rs[len(rs)-tail:])
 }
+
+// Letter is the sign of a line: a to z, then a again.
+func Letter(line int) string { return string(rune('a' + line%26)) }

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+
+	"bakeoff/measure/boot"
 )
 
 // kind is what a line says.
@@ -36,18 +38,18 @@ func parseLine(text string) (e entry, problem string) {
 	}
 	e.at = at
 	cpu, rest, ok := strings.Cut(strings.TrimSpace(parts[1]), ")")
-	if e.cpu = cpu; !ok || !areDigits(cpu) {
+	if e.cpu = cpu; !ok || !boot.AreDigits(cpu) {
 		return e, "the line does not name its CPU"
 	}
 	took := strings.TrimSpace(rest)
 	if len(parts) > 3 || strings.Contains(took, "==") {
-		e.task = validText(took)
+		e.task = boot.ValidText(took)
 		took = strings.TrimSpace(parts[len(parts)-2])
 	}
 	function := strings.TrimSpace(parts[len(parts)-1])
 	switch {
 	case strings.HasPrefix(function, "/*"):
-		e.comment = cmp.Or(validText(strings.TrimSpace(strings.Trim(function, "/*"))), "comment")
+		e.comment = cmp.Or(boot.ValidText(strings.TrimSpace(strings.Trim(function, "/*"))), "comment")
 	case strings.HasPrefix(function, "}"):
 		e.kind = leave
 	case strings.HasSuffix(function, "() {"):
@@ -73,7 +75,7 @@ func parseLine(text string) (e entry, problem string) {
 // splitModule splits "virtio_init [virtio]".
 func splitModule(s string) (function, module string) {
 	function, module, _ = strings.Cut(s, " [")
-	return validText(strings.TrimSpace(function)), validText(strings.TrimSuffix(module, "]"))
+	return boot.ValidText(strings.TrimSpace(function)), boot.ValidText(strings.TrimSuffix(module, "]"))
 }
 
 // duration reads "1.443 us" with a sign of its size before it, in nanoseconds.
@@ -89,7 +91,7 @@ func duration(s string) (int64, bool) {
 // after the point. Longer durations have fewer.
 func nanoseconds(s string, unit int64, most int) (int64, bool) {
 	whole, part, _ := strings.Cut(s, ".")
-	if !areDigits(whole) || part != "" && !areDigits(part) || len(part) > most {
+	if !boot.AreDigits(whole) || part != "" && !boot.AreDigits(part) || len(part) > most {
 		return 0, false
 	}
 	n, _ := strconv.ParseInt(whole, 10, 64)
@@ -108,10 +110,6 @@ func parseSwitch(text string) (cpu, to string, ok bool) {
 		return "", "", false
 	}
 	cpu, _, ok = strings.Cut(before, ")")
-	to = validText(strings.TrimSpace(after))
-	return cpu, to, ok && areDigits(cpu) && to != ""
+	to = boot.ValidText(strings.TrimSpace(after))
+	return cpu, to, ok && boot.AreDigits(cpu) && to != ""
 }
-
-func areDigits(s string) bool { return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == "" }
-
-func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -95,7 +95,7 @@ func splitFile(file string, data []byte) (in input, err error) {
 // comment reads a line that begins with #, and returns what is wrong with it, or "".
 func (in *input) comment(text string) (problem string) {
 	if what, ok := strings.CutPrefix(text, lost); ok {
-		in.notes = append(in.notes, bootmodel.Note{Source: name, Lost: true, Text: strings.ToValidUTF8(what, "\uFFFD")})
+		in.notes = append(in.notes, bootmodel.Note{Source: name, Lost: true, Text: boot.ValidText(what)})
 		return ""
 	}
 	for word, to := range map[string]**reading{logClock: &in.clock, traceClock: &in.trace} {
@@ -163,19 +163,19 @@ func parseEvent(line string) (e event, ok bool, problem string) {
 	task, _, _ := strings.Cut(before, " [")
 	task = strings.TrimSpace(task)
 	dash := strings.LastIndexByte(task, '-')
-	if !ok || dash < 0 || !areDigits(task[dash+1:]) {
+	if !ok || dash < 0 || !boot.AreDigits(task[dash+1:]) {
 		return e, false, "this event has no task or no time in seconds; use the clock local (trace_clock)"
 	}
-	e = event{at: at, comm: validText(task[:dash]), pid: task[dash+1:], kind: kind}
+	e = event{at: at, comm: boot.ValidText(task[:dash]), pid: task[dash+1:], kind: kind}
 	switch kind {
 	case "fork":
-		e.child = validText(fieldBetween(text, "child_comm=", " child_pid="))
+		e.child = boot.ValidText(fieldBetween(text, "child_comm=", " child_pid="))
 		e.other = fieldBetween(text, "child_pid=", " ")
-		if !areDigits(e.other) {
+		if !boot.AreDigits(e.other) {
 			return e, false, "this event does not name the new process"
 		}
 	case "exec":
-		e.other = validText(fieldBetween(text, "filename=", " pid="))
+		e.other = boot.ValidText(fieldBetween(text, "filename=", " pid="))
 		if e.other == "" {
 			return e, false, "this event does not name the program"
 		}
@@ -192,16 +192,10 @@ func fieldBetween(s, from, to string) string {
 	return s
 }
 
-func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
-
-func areDigits(s string) bool {
-	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
-}
-
 // parseMicros reads SECONDS.MICROSECONDS.
 func parseMicros(s string) (int64, bool) {
 	whole, part, ok := strings.Cut(s, ".")
-	if !ok || len(part) != 6 || !areDigits(whole) || !areDigits(part) {
+	if !ok || len(part) != 6 || !boot.AreDigits(whole) || !boot.AreDigits(part) {
 		return 0, false
 	}
 	a, _ := strconv.ParseInt(whole, 10, 64)

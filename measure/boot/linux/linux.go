@@ -91,7 +91,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		case err != nil && len(in.events) == 0:
 			return bootmodel.Recording{}, err
 		case err != nil:
-			b.addNote(true, "The kernel log cannot be read: "+validText(err.Error())+".")
+			b.addNote(true, "The kernel log cannot be read: "+boot.ValidText(err.Error())+".")
 			in.log = nil
 		case log.Hz != 1e6:
 			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+

@@ -3,6 +3,8 @@ package linux
 import (
 	"strconv"
 	"strings"
+
+	"bakeoff/measure/boot"
 )
 
 // message is a line of initcall_debug.
@@ -27,7 +29,7 @@ func parseMessage(text string) (m message, ok bool) {
 		m.symbol = rest[:i]
 		m.pid, _, _ = strings.Cut(rest[i+3:], " ")
 		m.name, m.module = function(m.symbol)
-		return m, m.name != "" && areDigits(m.pid)
+		return m, m.name != "" && boot.AreDigits(m.pid)
 	}
 	rest, found := strings.CutPrefix(text, "initcall ")
 	m.kind = "initcall"

@@ -69,7 +69,7 @@ func Parse(name string, data []byte) (Log, error) {
 		case ok && s.program:
 			log.Programs++
 		case ok:
-			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: validText(s.rest)}, s.digits})
+			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: boot.ValidText(s.rest)}, s.digits})
 		case len(all) > 0 && recordKey.Match(line): // of the record above
 		case len(bytes.TrimSpace(line)) > 0:
 			log.Unstamped++
@@ -145,8 +145,6 @@ func (l *Log) orderLines(all []stampedLine) (again int) {
 	}
 	return 0
 }
-
-func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 func pow10(n int) int64 {
 	p := int64(1)

@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/lazy"
+	"bakeoff/measure/boot"
 )
 
 // debugWrite is the event that bakeoff adds to the log for what a guest writes to its
@@ -27,7 +28,7 @@ var written = lazy.Compile(`^ port (0[xX][0-9a-fA-F]{1,4}|[0-9]{1,5}) within ([0
 
 // parseWrite reads what follows the name of the event.
 func parseWrite(rest []byte) (w write, ok bool) {
-	m := written.FindStringSubmatch(strings.ToValidUTF8(string(rest), "\uFFFD"))
+	m := written.FindStringSubmatch(boot.ValidText(rest))
 	if m == nil {
 		return w, false
 	}

@@ -130,12 +130,12 @@ func parseBlocks(data []byte) (blocks []block, skipped boot.Skipped) {
 		b.line = cmp.Or(b.line, number)
 		switch {
 		case key == "Id":
-			b.id = strings.ToValidUTF8(value, "\uFFFD")
+			b.id = boot.ValidText(value)
 		case strings.HasSuffix(key, suffix):
 			n, err := strconv.ParseUint(value, 10, 64)
 			if err != nil {
 				skipped.Add(number, fmt.Sprintf("%s is %q, which is not a number of microseconds; copy what systemctl show "+
-					"prints", key, safetext.Clip(strings.ToValidUTF8(value, "\uFFFD"), 40)))
+					"prints", key, safetext.Clip(boot.ValidText(value), 40)))
 				continue
 			}
 			if n >= 1<<60 { // the greatest number means never, too

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/bootmodel"
+	"bakeoff/measure/boot"
 )
 
 // label is a REST.
@@ -41,7 +42,7 @@ func (l *log) labelNumber(rest []byte) int32 {
 	if n, ok := l.names[string(rest)]; ok {
 		return n
 	}
-	text := validText(bytes.TrimRight(rest, " "))
+	text := boot.ValidText(bytes.TrimRight(rest, " "))
 	name, arg, _ := strings.Cut(text, " ")
 	n := int32(len(l.labels))
 	l.labels = append(l.labels, label{name: name, arg: strings.TrimLeft(arg, " "), function: n})
@@ -74,7 +75,7 @@ func (l *log) addEntry(e entry) string {
 	case exit:
 		l.exitFunction(t, l.labelNumber(e.rest))
 	case newThread:
-		l.restart(t, validText(e.rest))
+		l.restart(t, boot.ValidText(e.rest))
 	case event:
 		return l.addEvent(t, e.rest)
 	}
@@ -202,7 +203,7 @@ func (l *log) addEvent(t *thread, rest []byte) string {
 			return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is no tslog of a boot", maxDepth, t.id)
 		}
 		l.waits = append(l.waits, wait{len(l.spans), l.labelNumber(topic)})
-		l.pushSpan(t, bootmodel.Span{Name: "WAIT", Arg: validText(topic), Wait: true}, -1-l.labelNumber(topic))
+		l.pushSpan(t, bootmodel.Span{Name: "WAIT", Arg: boot.ValidText(topic), Wait: true}, -1-l.labelNumber(topic))
 	case "UNWAIT":
 		l.endWait(t, -1-l.labelNumber(topic))
 	case "HOLD":
@@ -215,7 +216,7 @@ func (l *log) addEvent(t *thread, rest []byte) string {
 	case "RELEASE":
 		l.release(t, l.labelNumber(topic))
 	default:
-		l.marks = append(l.marks, bootmodel.Mark{Name: validText(rest), At: l.time, UncertaintyNS: l.exactly,
+		l.marks = append(l.marks, bootmodel.Mark{Name: boot.ValidText(rest), At: l.time, UncertaintyNS: l.exactly,
 			How: "an event of " + l.tracks[t.track].Name})
 	}
 	return ""

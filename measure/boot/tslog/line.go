@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"slices"
 	"strings"
+
+	"bakeoff/measure/boot"
 )
 
 // kind is what an entry says.
@@ -109,7 +111,7 @@ func parseProcess(line []byte) (p process, ok bool) {
 		return p, false
 	}
 	exec, namei, ok := bytes.Cut(rest[1:len(rest)-1], []byte(`" "`))
-	p.exec, p.namei = validText(exec), validText(namei)
+	p.exec, p.namei = boot.ValidText(exec), boot.ValidText(namei)
 	return p, ok
 }
 
@@ -159,5 +161,3 @@ func binaryFrequency(line []byte) (hz float64, ok bool) {
 	n := binary.LittleEndian.Uint64(append(bytes.Clone(line), make([]byte, 8-len(line))...))
 	return float64(n), n >= leastHz && n <= mostHz
 }
-
-func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

@@ -164,9 +164,7 @@ func NewPlot(f Figure) Plot {
 	var heights []float64
 	for _, l := range f.Lines {
 		for _, x := range l.Points {
-			if !slices.Contains(p.values, x.Value) {
-				p.values = append(p.values, x.Value)
-			}
+			p.values = lists.AddNew(p.values, x.Value)
 			for _, v := range []*float64{x.Median, x.Lo, x.Hi} {
 				if chart.Known(v) {
 					heights = append(heights, *v)
@@ -221,15 +219,12 @@ func (p Plot) Ticks(n int) (labels []string, up []float64, unitName string) {
 	return labels, lists.Map(values, p.Up), unitName
 }
 
-// lineLetter is the sign of a line: a to z, then a again.
-func lineLetter(i int) string { return string(rune('a' + i%26)) }
-
 // Letter is the sign of a line, "" if the figure has only one.
 func (f Figure) Letter(line int) string {
 	if len(f.Lines) < 2 {
 		return ""
 	}
-	return lineLetter(line)
+	return chart.Letter(line)
 }
 
 const (
@@ -289,7 +284,7 @@ func (f Figure) drawKey(c chart.Rows) {
 	}
 	for i, l := range f.Lines {
 		y := headH + keyH*float64(i)
-		c.Text(8, y, chart.Start, "sign mark-plain", lineLetter(i))
+		c.Text(8, y, chart.Start, "sign mark-plain", chart.Letter(i))
 		c.Label(28, y, c.Width()-36, chart.Start, "label", l.Label)
 	}
 }
@@ -331,7 +326,7 @@ func (f Figure) drawLine(c chart.Rows, i int, l Line, x func(string) float64, y 
 		c.Begin("row", l.Label+", "+f.describePoint(p))
 		f.drawPoint(c, p, x(p.Value), y, bottom)
 		if k == len(points)-1 && len(f.Lines) > 1 && chart.Known(p.Median) {
-			c.Text(x(p.Value)+8, y(*p.Median)+14, chart.Start, "sign letter mark-plain", lineLetter(i))
+			c.Text(x(p.Value)+8, y(*p.Median)+14, chart.Start, "sign letter mark-plain", chart.Letter(i))
 		}
 		c.End()
 	}

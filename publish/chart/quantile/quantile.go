@@ -183,9 +183,6 @@ const (
 	margin = 30.0
 )
 
-// lineLetter is the sign of a line: a to z, then a again.
-func lineLetter(i int) string { return string(rune('a' + i%26)) }
-
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
 	c := chart.NewRows(id, width, left, margin, f.Lines, func(l Line) string { return l.Label })
@@ -267,7 +264,7 @@ func (f Figure) drawKey(c chart.Rows) {
 	}
 	for i, l := range f.Lines {
 		y := headH + keyH*float64(i)
-		c.Text(8, y, chart.Start, "sign mark-plain", lineLetter(i))
+		c.Text(8, y, chart.Start, "sign mark-plain", chart.Letter(i))
 		c.Line(24, y-4, 58, y-4, lineClass(i, l))
 		label := l.Label
 		if l.Baseline {
@@ -307,7 +304,7 @@ func (f Figure) drawLine(c chart.Rows, i int, l Line, x, y func(float64) float64
 	c.Path(path.String(), lineClass(i, l))
 	if len(f.Lines) > 1 {
 		// Lines that end together have their letters side by side.
-		c.Text(min(endX+4+float64(i%3)*9, c.Width()-8), endY+4, chart.Start, "sign letter mark-plain", lineLetter(i))
+		c.Text(min(endX+4+float64(i%3)*9, c.Width()-8), endY+4, chart.Start, "sign letter mark-plain", chart.Letter(i))
 	}
 	c.End()
 }
