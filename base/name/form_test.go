@@ -18,8 +18,8 @@ func TestForms(t *testing.T) {
 			t.Errorf("%s is refused", c.good)
 		}
 		for _, bad := range []string{"", c.good + "0", c.good[1:], strings.ToUpper(c.good), " " + c.good, c.good + "\n",
-			c.good[:len(c.good)-1] + "g", c.good[:len(c.good)-1], strings.ReplaceAll(strings.ReplaceAll(c.good, ":", ""), "-", ""),
-			c.good[:len(c.good)-1] + "-"} {
+			c.good[:len(c.good)-1] + "g", c.good[:len(c.good)-1], c.good[:len(c.good)-1] + "-",
+			strings.ReplaceAll(strings.ReplaceAll(c.good, ":", ""), "-", "")} {
 			if c.valid(bad) {
 				t.Errorf("%q is accepted", bad)
 			}

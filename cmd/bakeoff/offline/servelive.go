@@ -54,7 +54,8 @@ var serveTemplate = template.Must(template.New("serve").Funcs(template.FuncMap{
 // livePolicy permits one style sheet and one script, by their hashes, and requests to
 // this server.
 var livePolicy = "default-src 'none'; style-src " + report.HashSource(liveStyle) +
-	"; script-src " + report.HashSource(liveScript) + "; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	"; script-src " + report.HashSource(liveScript) +
+	"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // livePage is what the template shows: a run, or a folder of runs.
 type livePage struct {

@@ -206,7 +206,8 @@ func (g *graph) endCall(t *task, e entry) {
 // noteLostEvents notes that a CPU lost events: nobody knows what ended meanwhile.
 func (g *graph) noteLostEvents(text string) {
 	g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true,
-		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line, boot.ValidText(text))})
+		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line,
+			boot.ValidText(text))})
 	for _, t := range g.order {
 		g.cutOpenCalls(t)
 	}

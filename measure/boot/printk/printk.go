@@ -69,7 +69,10 @@ func Parse(name string, data []byte) (Log, error) {
 		case ok && s.program:
 			log.Programs++
 		case ok:
-			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: boot.ValidText(s.rest)}, s.digits})
+			all = append(all, stampedLine{
+				Line{Number: number, At: s.at, Caller: s.caller, Text: boot.ValidText(s.rest)},
+				s.digits,
+			})
 		case len(all) > 0 && recordKey.Match(line): // of the record above
 		case len(bytes.TrimSpace(line)) > 0:
 			log.Unstamped++
