@@ -19,7 +19,7 @@ const DriftGate = "clock-drift"
 type ClockReading struct{ Inside, Outside, Uncertainty float64 }
 
 // The bounds of DriftGate. A reading may be late at one end of a trial more than at the
-// other, in all trials alike, by a part of its uncertainty: such an offset is no drift.
+// other, in all trials alike, by a part of its uncertainty: such an offset is not drift.
 const (
 	driftChance = 0.001 // of the sign test
 	driftShare  = 0.002 // of the time on the host, at the median,

@@ -25,7 +25,7 @@ const (
 	permutations = 9999
 	// settling permutations are enough for most comparisons.
 	settling = 199
-	// fixedBlocks in one order are no accident: random orders do that once in
+	// fixedBlocks in one order are not chance: random orders do that once in
 	// 128 runs.
 	fixedBlocks = 8
 	// stepOfLevel is the smallest change of both sides together that gets a

@@ -38,7 +38,7 @@
 // (Bonferroni), so each interval has the level 1 − alpha/m.
 //
 // The level is nominal. It assumes that repeated runs scatter normally, and that OLD
-// and NEW are no further apart in time than the repeated runs.
+// and NEW are not further apart in time than the repeated runs.
 package compare
 
 import (

@@ -194,7 +194,7 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 		}
 		found, beyond := region.Smallest(toZero, away)
 		c.Smallest, c.SmallestBeyond = show(sign*found), show(sign*beyond)
-		if math.IsInf(toZero, 0) { // exp(-Inf) is 0, which is no ratio
+		if math.IsInf(toZero, 0) { // exp(-Inf) is 0, which is not a ratio
 			c.Smallest, c.SmallestBeyond = nil, nil
 		}
 	}

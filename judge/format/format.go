@@ -272,7 +272,7 @@ func (f *File) RepeatEqual() {
 const Numbered = "Nothing shows that they are repetitions, so they are numbered and not pooled."
 
 // Distinguish numbers the values of the label name in records that have the labels of
-// an earlier record and are no repetition of it, and warns: "sort" and "sort #2".
+// an earlier record without being a repetition of it, and warns: "sort" and "sort #2".
 func (p *Problems) Distinguish(f *File, name string) {
 	all, t := taken{}, taken{}
 	for _, r := range f.Records {

@@ -15,8 +15,8 @@ type Part struct {
 	labeled.Text
 }
 
-// Parts splits a text file before each line that begins a part. What stands before the
-// first one is no part.
+// Parts splits a text file before each line that begins a part. It leaves out the text
+// before the first one.
 func Parts(data []byte, begins func(line []byte) bool) (out []Part) {
 	number := 0
 	for line := range bytes.Lines(TrimMark(data)) {

@@ -117,7 +117,7 @@ func ordered(a, b int) bool {
 
 // sideAgrees reports whether the runs of the shorter side of a step of this size are away from
 // the level of the longer. If they are only two, each must be farther away than any run of
-// the longer side: where bad runs occur, two in a row are no step.
+// the longer side: where bad runs occur, two in a row are not a step.
 func sideAgrees(xs []float64, at int, size float64) bool {
 	short, long := xs[at:], xs[:at]
 	if len(long) < len(short) {

@@ -54,7 +54,7 @@ type Change struct {
 	// equal although the boots are not deterministic.
 	Diff, Lo, Hi float64
 	Exact        bool // the difference is exact, and needs no interval
-	// Agree: several boots of each side gave the same difference, which is no interval: it
+	// Agree: several boots of each side gave the same difference, which is not an interval: it
 	// does not show how much further boots would vary.
 	Agree bool
 	// Only names the side whose boots alone have the path: 0 is A, 1 is B; -1 is both.

@@ -209,7 +209,7 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 				s.Values = append(s.Values, *v)
 			}
 			if bad > 0 {
-				p.LeaveOut(e.line, "%d samples of %q are no number", bad, e.name)
+				p.LeaveOut(e.line, "%d samples of %q are not numbers", bad, e.name)
 			}
 		}
 		switch {

@@ -59,7 +59,7 @@ type job struct {
 	Group   int            `json:"groupid"`
 	terse   bool           // of terse output
 	coarse  bool           // has few digits
-	nulls   []string       // members that are no number
+	nulls   []string       // members that are not numbers
 	Start   *float64       `json:"job_start"` // ms; since 3.36
 	Error   int            `json:"error"`
 	Options map[string]any `json:"job options"`

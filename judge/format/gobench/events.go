@@ -20,7 +20,7 @@ type event struct {
 
 // textOfEvents returns the output of go test in a file of events, and the line of the
 // file from which each line of it comes. An event may have a part of a line. Lines
-// that are no events stay as they are. Where another package goes on, a line
+// that are not events stay as they are. Where another package continues, a line
 // "pkg: NAME" says so.
 func textOfEvents(data []byte) (text []byte, lines []int) {
 	var out bytes.Buffer

@@ -61,7 +61,7 @@ const maxLine = 60 << 10
 
 // benchmarkName begins a line that go test prints for a benchmark. Other lines that
 // begin with "Benchmark" are text, unless they have the form of a result: other programs
-// write names that go on with a lower case letter.
+// write names that continue with a lower case letter.
 var benchmarkName = lazy.Compile(`^Benchmark[^\sa-z]`)
 
 // restLine is what go test prints after the name of a benchmark that printed text into

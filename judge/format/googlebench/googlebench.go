@@ -98,7 +98,7 @@ type run struct {
 	unusable []string            // other members
 }
 
-// known are the members that are no counter.
+// known are the members that are not counters.
 var known = map[string]bool{"name": true, "run_name": true, "run_type": true, "aggregate_name": true,
 	"aggregate_unit": true, "family_index": true, "per_family_instance_index": true, "repetitions": true,
 	"repetition_index": true, "threads": true, "iterations": true, "label": true, "time_unit": true, "big_o": true,

@@ -26,7 +26,7 @@ func (h2load) Doc() format.Doc {
 			{Name: "load", Doc: "clients, and requests or length of the test"},
 		},
 		Order: "A report is one run with one value of each metric. It does not name the URL and the streams per client, so " +
-			"two reports in one file are no repetitions: use a file for each run.",
+			"two reports in one file do not count as repetitions: use a file for each run.",
 		InOrder: true,
 		Source:  []string{"https://nghttp2.org/documentation/h2load.1.html"},
 	}

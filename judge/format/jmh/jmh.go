@@ -189,7 +189,7 @@ func (r result) addSeries(rec *format.Record, p *format.Problems, name string, m
 	}
 	values, bad := m.iterationValues()
 	if bad > 0 {
-		p.LeaveOut(rec.Line, "%d of %d values of %s are no number", bad, bad+len(values), about)
+		p.LeaveOut(rec.Line, "%d of %d values of %s are not numbers", bad, bad+len(values), about)
 	}
 	s := format.Series{Metric: metric}
 	for _, v := range values {
@@ -209,7 +209,7 @@ func (r result) addSeries(rec *format.Record, p *format.Problems, name string, m
 	rec.Series = append(rec.Series, s)
 }
 
-// iterationValues returns the value of each iteration in order, and how many are no number.
+// iterationValues returns the value of each iteration in order, and how many are not numbers.
 func (m metric) iterationValues() (out []float64, bad int) {
 	for _, fork := range m.Raw {
 		for _, v := range fork {

@@ -30,7 +30,7 @@ func (pgbench) Doc() format.Doc {
 			{Name: "threads", Doc: "number of threads"},
 		},
 		Order: "A report is one run with one value of each metric. It does not name all options, such as the rate, so two " +
-			"reports in one file are no repetitions: use a file for each run.",
+			"reports in one file do not count as repetitions: use a file for each run.",
 		InOrder: true,
 		Summaries: []format.Summary{{What: "the output of pgbench in another language", Fix: "run it with LC_ALL=C",
 			Head: lazy.Compile(`(?m)^tps = \S+ \((?:[^eiw]|e[^x]|i[^n]|in[^c])`)}},

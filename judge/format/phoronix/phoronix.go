@@ -249,7 +249,7 @@ func (r *reader) addResult(line int, x result) {
 }
 
 // repetitionValues returns the values of the repetitions, or their mean if the file has no more.
-// There are none if the test gave no result. The error names those that are no numbers,
+// There are none if the test gave no result. The error names those that are not numbers,
 // if there are some.
 func repetitionValues(e entry) (out []float64, mean *float64, err error) {
 	number := func(s string) (v float64, ok bool) {

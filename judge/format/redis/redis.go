@@ -90,7 +90,7 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-// readTest reads a line of the table. A test without a rate is no result; without a latency it is one.
+// readTest reads a line of the table. A test without a rate has no result; a test without a latency has one.
 func readTest(p *format.Problems, text string, line int) (rec format.Record, wrong string) {
 	m := row.FindStringSubmatch(text)
 	if m == nil {
@@ -108,7 +108,7 @@ func readTest(p *format.Problems, text string, line int) (rec format.Record, wro
 	for i, what := range latencies[:len(m)-3] {
 		ms, err := labeled.Decimal(m[3+i])
 		if what != "" && (err != nil || ms < 0) {
-			p.LeaveOut(line, "latency-%s of %q is %.40q, which is no time", what, m[1], m[3+i])
+			p.LeaveOut(line, "latency-%s of %q is %.40q, which is not a time", what, m[1], m[3+i])
 		}
 		rec.AddSingle(sample.LowerRatio("latency-"+what, "s", what+" of the latency"), ms/1e3, what != "" && ms > 0)
 	}

@@ -16,7 +16,7 @@ func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 func TestOneLatencyIsMissing(t *testing.T) {
 	out, err := New().Read("x", []byte(string(head)+"\n"+`"SET","5.00","0.1","nan","0.1","0.1","nan","0.2"`+"\n"))
 	if err != nil || len(out.Records) != 1 || len(out.Records[0].Series) != 5 || out.LeftOut != 1 ||
-		out.Warnings[0] != `x:2: latency-p99 of "SET" is "nan", which is no time (left out)` {
+		out.Warnings[0] != `x:2: latency-p99 of "SET" is "nan", which is not a time (left out)` {
 		t.Errorf("%+v, %v", out, err)
 	}
 }

@@ -26,7 +26,7 @@ func (wrk) Doc() format.Doc {
 			{Name: "load", Doc: "length of the test, threads and connections"},
 		},
 		Order: "A report is one run with one value of each metric. It does not name the script, headers and rate, so two " +
-			"reports in one file are no repetitions: use a file for each run.",
+			"reports in one file do not count as repetitions: use a file for each run.",
 		InOrder: true,
 		Summaries: []format.Summary{{What: "the text of autocannon", Fix: "use wrk, or make a table of the numbers as " +
 			"bakeoff analyse --help shows", Head: lazy.Compile(`(?m)^Running \d\S* test @ \S+\s+\d+ connections`)}},

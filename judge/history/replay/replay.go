@@ -41,7 +41,7 @@ const (
 	Metric    = "time-per-op"
 )
 
-// blocks is the number of blocks of a run in which nothing else is said.
+// blocks is the number of blocks of a run that sets no other number.
 const blocks = 8
 
 // start is when the first run begins; the others follow each night.

@@ -96,7 +96,7 @@ func (x rule) adviceFrom(r bootmodel.Recording, set commandLine) (a bootmodel.Ad
 	if x.argument == nil {
 		return a, a.Knob != ""
 	}
-	// What is set already is no advice.
+	// bakeoff does not advise a setting that is already set.
 	switch a.Argument = x.argument(evidence); {
 	case a.Argument == "" || !set.hasArgument(a.Argument):
 		return a, true

@@ -64,7 +64,7 @@ var rules = []rule{
 	},
 	{
 		name: "initramfs", is: func(_ bootmodel.Recording, s bootmodel.Span) bool { return s.Name == "unpack initramfs" },
-		text: "The kernel unpacked its initramfs, beside its other work",
+		text: "The kernel unpacked its initramfs while it did other work",
 		knob: "Leave out of the initramfs what the boot does not use, and compress it with a faster method (lz4, zstd), " +
 			"or not " +
 			"at all.",

@@ -118,7 +118,7 @@ func (in *input) comment(text string) (problem string) {
 	k, err1 := strconv.ParseUint(kept, 10, 63)
 	w, err2 := strconv.ParseUint(written, 10, 63)
 	if !ok || err1 != nil || err2 != nil || k > w {
-		return "these are no counts of entries; copy the file trace again"
+		return "these are not counts of entries; copy the file trace again"
 	}
 	if k < w {
 		in.notes = append(in.notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("The kernel overwrote %d of "+

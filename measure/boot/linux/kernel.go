@@ -16,7 +16,7 @@ const consoleTime = 10
 // Less may be the output of lines.
 const clockBehind = 10_000
 
-// Names of spans that are no functions.
+// Names of spans that are not functions.
 const (
 	spanKernel    = "kernel"
 	spanPrintk    = "printk"

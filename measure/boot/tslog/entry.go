@@ -90,7 +90,7 @@ func (l *log) advanceClock(tsc uint64) string {
 	} else if tsc < l.rawTime {
 		back := int64(l.rawTime - tsc)
 		if l.shift > math.MaxInt64/4-back {
-			return "the times go back by too much; this is no tslog"
+			return "the times go back by too much; this is not a tslog"
 		}
 		l.shift += back
 		l.counts.backward++
@@ -138,7 +138,7 @@ func (l *log) popSpans(t *thread, depth int) {
 
 func (l *log) enterFunction(t *thread, at int32) string {
 	if len(t.stack) == maxDepth {
-		return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is no tslog of a boot", maxDepth, t.id)
+		return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is not the tslog of a boot", maxDepth, t.id)
 	}
 	x := l.labels[at]
 	for i, name := range [...]string{mainFreeBSD, mainNetBSD} {
@@ -200,7 +200,7 @@ func (l *log) addEvent(t *thread, rest []byte) string {
 	switch string(what) {
 	case "WAIT":
 		if len(t.stack) == maxDepth {
-			return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is no tslog of a boot", maxDepth, t.id)
+			return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is not the tslog of a boot", maxDepth, t.id)
 		}
 		l.waits = append(l.waits, wait{len(l.spans), l.labelNumber(topic)})
 		l.pushSpan(t, bootmodel.Span{Name: "WAIT", Arg: boot.ValidText(topic), Wait: true}, -1-l.labelNumber(topic))

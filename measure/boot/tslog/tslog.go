@@ -118,7 +118,7 @@ func (l *log) readLines(data []byte) error {
 // or "". Lines that are nothing of the sysctls are left out.
 func (l *log) addLine(line []byte) string {
 	if len(line) > boot.MaxLine {
-		l.skipped.Add(l.line, "the line is too long; this is no tslog")
+		l.skipped.Add(l.line, "the line is too long; this is not a tslog")
 		return ""
 	}
 	if hz, ok := binaryFrequency(line); ok {
