@@ -84,7 +84,7 @@ type Store struct {
 }
 
 // Init creates a store in a folder that is empty or does not exist. It makes store.json
-// last: without it the folder is no store.
+// last: without it the folder is not a store.
 func Init(ctx context.Context, dir string, c Config) error {
 	op := "store init " + dir
 	c.Schema = ConfigSchema

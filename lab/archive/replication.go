@@ -465,7 +465,7 @@ func (s *Store) readReplication(ctx context.Context, work, digest string, rec bu
 		a, err1 := json.Marshal(own.Comparisons)
 		b, err2 := json.Marshal(r.Comparisons)
 		if err1 != nil || err2 != nil || string(a) != string(b) || !reflect.DeepEqual(own.Machine, r.Machine) {
-			return r, fault.New(fault.Invalid, "the replication: its run %s says something else", r.Run)
+			return r, fault.New(fault.Invalid, "the replication: its numbers differ from those of its run %s", r.Run)
 		}
 		r.Checked = true
 	}

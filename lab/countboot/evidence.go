@@ -9,8 +9,8 @@ import (
 )
 
 // withEvidence returns knobs with what a boot with SpanWords says about them, and one more
-// for each advice whose kernel argument none of them sets. A console that cannot be read
-// is no evidence.
+// for each advice whose kernel argument none of them sets. If the console cannot be read,
+// it returns knobs unchanged.
 func withEvidence(knobs []Knob, b Boot) []Knob {
 	r, err := linux.New().Read("console", b.Console)
 	if err != nil {

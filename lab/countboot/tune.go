@@ -199,7 +199,7 @@ func names(set []Knob) (text string) {
 	return text
 }
 
-// note keeps the result of a boot. A guest that does not boot with a knob is no error.
+// note keeps the result of a boot. A guest that does not boot with a knob is not an error.
 func (t *Trial) note(ctx context.Context, b Boot, err error, base int64) error {
 	switch {
 	case ctx.Err() != nil:

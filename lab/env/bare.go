@@ -65,7 +65,8 @@ func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host, generator c
 		at, err = sourceTo(ctx, at)
 	}
 	if err != nil {
-		return netip.Addr{}, fault.WithFix(fault.Wrap(fault.Unsupported, "the generator's way to the machine", err), fix)
+		return netip.Addr{}, fault.WithFix(fault.Wrap(fault.Unsupported,
+			"find the address of the machine for the generator", err), fix)
 	}
 	return at.Addr(), nil
 }

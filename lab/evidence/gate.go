@@ -20,7 +20,7 @@ type Gate struct {
 	Name string
 	Doc  string // what a failure means
 	// Failed says why a trial fails the gate; "" where it passes, and where
-	// it cannot be told: what a system does not count is no accusation.
+	// the system does not count what the gate needs.
 	Failed func(Trial) string
 }
 

@@ -25,7 +25,7 @@ const inMemory = "tmpfs"
 
 // diskGate holds what a workload forced to the disk against what the host's
 // disks moved meanwhile, for all who use them. A volume that was declared to
-// be memory is no disk. It passes where the host counts no disk, and does not
+// be memory is not a disk. It passes where the host counts no disk, and does not
 // see what lies on another machine.
 func diskGate(t Trial) string {
 	b, a, ok := bracket(t)

@@ -59,7 +59,7 @@ func AnswerOf(run *store.Run, f store.File) (Answer, error) {
 		Histogram string          `json:"histogram"`
 		Values    []sample.Value  `json:"values"`
 	}
-	// A blob of another form is no error: not every one is an agent's.
+	// A blob of another form is not an error: other programs also write blobs.
 	if json.Unmarshal(data, &r) != nil {
 		return Answer{}, nil
 	}

@@ -44,7 +44,7 @@ func (p programs) note(program, contender string, raw workload.Raw) (caveat stri
 }
 
 // samePrograms adds to meant the paths of files that are the same in a contender and in
-// the baseline: the same file at another path is no confounder.
+// the baseline: the same file at another path is not a confounder.
 func samePrograms(meant map[string][]string, facts map[string]map[string]string, baseline string) {
 	for file, path := range map[string]string{workload.FactExecutable: workload.FactPath,
 		workload.FactInterpreter: workload.FactInterpreterPath} {
@@ -58,7 +58,7 @@ func samePrograms(meant map[string][]string, facts map[string]map[string]string,
 }
 
 // addFacts adds them to the facts of the contenders that came up. Cells with
-// other parameters may give other values: then all of them are told.
+// other parameters may give other values: the fact then lists all of them.
 func (p programs) addFacts(facts map[string]map[string]string) {
 	for contender, of := range p {
 		if facts[contender] == nil {

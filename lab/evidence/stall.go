@@ -48,7 +48,7 @@ func waits(t Trial) []wait {
 	out := []wait{{"a delayed acknowledgment takes 40 ms or a little more", delayed * 9 / 10, delayed * 5 / 4}}
 	p := t.Work.Params
 	if rate := p.Rate("rate"); rate > 0 && p.Bool("keepalive") {
-		// A rate below 1/s is no reason to overflow.
+		// A rate below 1/s must not overflow.
 		turn := time.Duration(min(float64(time.Hour), float64(p.Int("connections"))/rate*float64(time.Second)))
 		if turn >= shortest && turn <= delayed {
 			out = append(out, wait{fmt.Sprintf("a connection is used every connections/rate = %.3g ms", ms(turn)),

@@ -49,7 +49,7 @@ func trend(windows []float64) string {
 }
 
 // mergeWindows averages neighbours until at most trendMost windows are left; a
-// window that is no number ends the matter.
+// window that is not a number gives nil.
 func mergeWindows(w []float64) []float64 {
 	for _, x := range w {
 		if math.IsNaN(x) || math.IsInf(x, 0) {

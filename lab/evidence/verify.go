@@ -209,8 +209,8 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 	v.drawnAgain(p, again, cat)
 }
 
-// drawnAgain compares the plan with the one that its lab file gives. What
-// words describe a metric is no part of the experiment.
+// drawnAgain compares the plan with the one that its lab file gives. The
+// description of a metric is not part of the experiment.
 func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue) {
 	a, err1 := asAny(stored)
 	b, err2 := asAny(again)
@@ -237,8 +237,8 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue)
 }
 
 // withoutNewer removes from a plan that was drawn again what the program that
-// drew the stored one did not know, and returns it: metrics that no verdict is
-// asked of, what is said of metrics, and parameters and options that the lab
+// drew the stored one did not know, and returns it: metrics that get no
+// verdict, descriptions of metrics, and parameters and options that the lab
 // file leaves at their defaults. Nobody can have left them out of the stored
 // plan afterwards: the journal begins with its hash.
 func withoutNewer(stored, again any) (newer []string) {

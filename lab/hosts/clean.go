@@ -28,7 +28,7 @@ const ImageBuild = "image build"
 // Clean removes what killed runs left on this machine and on the hosts that
 // were leased on; with dryRun it only lists it. A host that cannot be reached
 // is an error, and the others are cleaned all the same. With only this machine,
-// a run that measures here is no error, and keeps what there is.
+// a run that measures here is not an error, and keeps what it has.
 func (c Controller) Clean(ctx context.Context, dryRun, onlyHere bool) ([]env.Found, error) {
 	state, _ := c.Dirs()
 	cleaner := env.Cleaner{StateDir: state, HostLock: c.HostLock(), Host: c.Conn(), Drivers: driverall.Drivers()}

@@ -19,7 +19,7 @@ const Schema = "bakeoff/lab/v1"
 type Lab struct {
 	Schema string          `json:"schema"`
 	Name   string          `json:"name"`
-	Hosts  map[string]Host `json:"hosts"` // "local" only with what is said of it
+	Hosts  map[string]Host `json:"hosts"` // "local" only if the lab file has settings for it
 	// Generator is the host that load comes from; "" is each contender's own.
 	Generator  string      `json:"generator,omitempty"`
 	Contenders []Contender `json:"contenders"`
@@ -112,7 +112,7 @@ type Contender struct {
 }
 
 // IO is how many bytes a second a contender may read from and write to the disk
-// of its environment's directory; 0 is no limit.
+// of its environment's directory; 0 means no limit.
 type IO struct {
 	Read  unit.Bytes `json:"read_bytes_per_second,omitempty"`
 	Write unit.Bytes `json:"write_bytes_per_second,omitempty"`

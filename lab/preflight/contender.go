@@ -293,7 +293,7 @@ func (v inspector) checkRoom(ctx context.Context, _ driver.Driver, host conn.Con
 	state := v.State(hostOf(c))
 	free, err := volume.Free(ctx, host, state)
 	if err != nil || wants <= free {
-		return nil // what cannot be looked at is told when it is made
+		return nil // creating the volumes reports the error
 	}
 	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s take %s below %s, where %s are free",
 		askedAt(c, "volumes"), wants, state, wholeMiB(free)),

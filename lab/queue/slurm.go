@@ -141,7 +141,7 @@ func (s Slurm) entries(ctx context.Context, mine bool) ([]Entry, error) {
 }
 
 // parseEntries reads the output of squeue. Text of strangers stands in its last columns; a
-// name with a separator makes a comment that is no UUID.
+// name with a separator makes a comment that is not a UUID.
 func parseEntries(out string) ([]Entry, error) {
 	var all []Entry
 	for l := range strings.Lines(out) {

@@ -108,7 +108,7 @@ func (r *Run) syncAll(dir string, blobs map[string][]byte) (err error) {
 func (r *Run) ReadRaw(f File) ([]byte, error) {
 	dir, blob, ok := strings.Cut(f.Name, "/")
 	if err := errors.Join(checkName(dir), checkName(blob)); !ok || err != nil {
-		return nil, fault.New(fault.Invalid, "store: the journal names %s, which is no raw output: they are TRIAL/BLOB",
+		return nil, fault.New(fault.Invalid, "store: the journal names %s, which is not raw output (TRIAL/BLOB)",
 			quote(f.Name))
 	}
 	name := RawDir + "/" + f.Name

@@ -55,7 +55,7 @@ type Text struct {
 
 // Create makes the run folder dir, which must not exist, with the lab file,
 // the encoded plan and more files, and then writes the first line of its journal: the plan's
-// sha256. Without this line the folder is no run. Everything is on disk when it returns, and the folder is locked.
+// sha256. Without this line the folder is not a run. Everything is on disk when it returns, and the folder is locked.
 // at is the host's clock.
 func Create(dir string, at time.Time, lab, plan []byte, more ...Text) (_ *Run, err error) {
 	op := "store: create " + dir

@@ -15,7 +15,7 @@ import (
 // zero Program is any other file.
 type Program struct {
 	// System is linux, freebsd, netbsd, openbsd, solaris, darwin or windows; "" is a
-	// script, or a file that is no program.
+	// script, or a file that is not a program.
 	System string
 	// Arch is a GOARCH; "" is another processor, or a script.
 	Arch string
@@ -35,7 +35,7 @@ const (
 	maxSection = 1 << 20
 )
 
-// Read reads the first bytes and the tables of a file. A file that is no program has no
+// Read reads the first bytes and the tables of a file. A file that is not a program has no
 // error. A damaged program has one.
 func Read(r io.ReaderAt) (Program, error) {
 	head := make([]byte, maxLine)

@@ -21,7 +21,7 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Limits are the limits of a group; the zero value of each is no limit.
+// Limits are the limits of a group; the zero value of each means no limit.
 type Limits struct {
 	CPUSet []int      // exactly these CPUs of the host
 	Memory unit.Bytes // without swap

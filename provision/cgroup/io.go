@@ -14,7 +14,7 @@ import (
 )
 
 // IO limits how fast a group may read from and write to one disk, in bytes per
-// second; 0 is no limit.
+// second; 0 means no limit.
 //
 // Version 1 throttles reads, writes that bypass the page cache, and writes that
 // a process waits for (fsync). It does not throttle what the kernel writes back

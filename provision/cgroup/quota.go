@@ -18,7 +18,7 @@ const period = 100_000
 // minQuota is the smallest quota that the kernel accepts: 1 ms in each period.
 const minQuota = 0.01
 
-// checkQuota checks that a quota is possible; 0 is no limit.
+// checkQuota checks that a quota is possible; 0 means no limit.
 func checkQuota(quota float64) error {
 	if quota != 0 && !(quota >= minQuota && quota <= probe.MaxCPU) {
 		return fault.New(fault.Invalid, "quota must be between %[2]v and %[3]d CPUs (got %[1]v)", quota, minQuota,
@@ -28,7 +28,7 @@ func checkQuota(quota float64) error {
 }
 
 // limitQuota sets how many CPUs' worth of time the group may use on its CPUs; 0
-// is no limit. If the host has no controller, or the creator of the group left
+// means no limit. If the host has no controller, or the creator of the group left
 // it out, Limits().NotEnforced says so.
 func (g *Group) limitQuota(ctx context.Context, quota float64) error {
 	if quota == 0 {

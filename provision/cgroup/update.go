@@ -14,7 +14,7 @@ import (
 	"bakeoff/base/unit"
 )
 
-// Update changes the limits of memory and CPU time of a group in use; a quota of 0 is no limit. If
+// Update changes the limits of memory and CPU time of a group in use; a quota of 0 means no limit. If
 // the programs use more than memory, and the kernel cannot reclaim it, Update changes nothing and
 // returns an error of kind fault.Unsupported.
 func (g *Group) Update(ctx context.Context, memory unit.Bytes, quota float64) error {

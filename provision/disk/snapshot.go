@@ -55,7 +55,7 @@ func Flatten(ctx context.Context, host conn.Conn, file, to string) error {
 	return convert(ctx, host, "-f", "qcow2", "-O", "qcow2", "file:"+file, to)
 }
 
-// CheckAlone refuses a qcow2 file that stands on another file, and everything that is not a
+// CheckAlone refuses a qcow2 file with a backing file, and everything that is not a
 // qcow2 file: a stranger's file could name any file of the host.
 func CheckAlone(ctx context.Context, host conn.Conn, file string) error {
 	out, err := conn.AdminOutput(ctx, host, nil, "qemu-img", "info", "-f", "qcow2", "--output=json", file)
@@ -74,7 +74,7 @@ func CheckAlone(ctx context.Context, host conn.Conn, file string) error {
 		return fault.Wrap(fault.Lab, "qemu-img info", err)
 	}
 	if other := cmp.Or(info.Backing, info.Specific.Data.File); other != "" {
-		return fault.New(fault.Invalid, "the disk stands on another file: %q", other)
+		return fault.New(fault.Invalid, "the disk has a backing file: %q", other)
 	}
 	return nil
 }

@@ -304,10 +304,10 @@ type Spec struct {
 	CPUSet []int // of the host; len ≥ 1
 	Memory unit.Bytes
 	// Quota is how many CPUs' worth of time the environment may use on CPUSet;
-	// 0 is no limit. A driver that cannot enforce it leaves Limits.Quota nil.
+	// 0 means no limit. A driver that cannot enforce it leaves Limits.Quota nil.
 	Quota float64
 	// Read and Write limit how many bytes per second the environment may read
-	// from and write to the disk of Dir; 0 is no limit. A driver that cannot
+	// from and write to the disk of Dir; 0 means no limit. A driver that cannot
 	// enforce them leaves those of Limits nil.
 	Read, Write unit.Bytes
 	Image       Image

@@ -249,7 +249,7 @@ func Inside(root, name string) (string, error) {
 			continue
 		}
 		if links++; links > maxLinks {
-			return "", fault.New(fault.Invalid, "%s leads over too many symbolic links", name)
+			return "", fault.New(fault.Invalid, "%s contains too many symbolic links", name)
 		}
 		if path.IsAbs(target) {
 			at = "/"

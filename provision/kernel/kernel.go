@@ -87,7 +87,7 @@ type Packed struct {
 }
 
 // Inspect reads a kernel. It returns an error of kind fault.Invalid for a file that is
-// no kernel. A bzImage whose payload cannot be unpacked is no error: Packed says why.
+// no kernel. A bzImage whose payload cannot be unpacked is not an error: Packed says why.
 func Inspect(image []byte) (Info, error) {
 	i := Info{Boots: []string{}}
 	if len(image) > MaxImage {

@@ -55,7 +55,7 @@ func InspectRAMDisk(data []byte) (RAMDisk, error) {
 		}
 		c := Compression(data)
 		if c == "" {
-			return d, fault.New(fault.Invalid, "after %d archives the RAM disk has bytes that are no archive: % x",
+			return d, fault.New(fault.Invalid, "after %d archives the RAM disk has bytes that are not an archive: % x",
 				len(d.Archives), data[:min(len(data), 6)])
 		}
 		inner, err := decompress(c, data)
@@ -127,7 +127,7 @@ func UnpackRAMDisk(data []byte) (out []byte, packed bool, err error) {
 		if !IsRAMDisk(data) {
 			c, inner, err := Decompress(data)
 			if err == nil && c == "" {
-				err = fault.New(fault.Invalid, "the RAM disk has bytes that are no archive: % x", data[:min(len(data), 6)])
+				err = fault.New(fault.Invalid, "the RAM disk has bytes that are not an archive: % x", data[:min(len(data), 6)])
 			}
 			return append(out, inner...), true, err
 		}

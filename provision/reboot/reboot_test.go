@@ -115,7 +115,7 @@ func TestCheck(t *testing.T) {
 		"other":      {channel.Machine{Boot: "b", Hardware: other}, ""},
 		"same boot":  {channel.Machine{Boot: "a", Hardware: other}, "same boot ID"},
 		"same UUID":  {channel.Machine{Boot: "b", Hardware: own}, "uuid own"},
-		"no boot ID": {channel.Machine{Hardware: other}, "one boot from another"},
+		"no boot ID": {channel.Machine{Hardware: other}, "cannot distinguish two boots"},
 	} {
 		err := checkOther(tt.m, "a", own)
 		if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) ||

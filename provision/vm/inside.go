@@ -71,7 +71,7 @@ func (g *Guest) Terminal(ctx context.Context, argv, env []string, keys io.Reader
 	agent := isolation.AgentPath
 	if g.Driver == manifest.DriverBhyve {
 		return conn.Exit{}, fault.WithFix(fault.New(fault.Unsupported, "guest %s runs in bhyve, and bakeoff does not know "+
-			"where its agent is in it, which makes terminals", g.name()), "leave out -t, or use `bakeoff vm console`")
+			"the path of its agent, which would make the terminal", g.name()), "leave out -t, or use `bakeoff vm console`")
 	}
 	if g.Brand.Machine() {
 		agent = "/proc/1/exe" // wherever it started from

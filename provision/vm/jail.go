@@ -111,13 +111,13 @@ func (s *Store) removeJail(ctx context.Context, uuid string) error {
 	return jail.RemoveRoot(ctx, s.Host, label(uuid), s.envDir(uuid))
 }
 
-// noJail refuses what bakeoff does with no jail.
+// noJail refuses what bakeoff does not support for jails.
 func (g *Guest) noJail(what string) error {
 	if !jailed(g.Guest) {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "%s: guest %s is a jail, and bakeoff does that with no jail", what,
-		g.UUID), "stop the guest, and copy "+filepath.Join(g.Folder(), "root")+" yourself")
+	return fault.WithFix(fault.New(fault.Unsupported, "%s: guest %s is a jail, and bakeoff does not support this for "+
+		"jails", what, g.UUID), "stop the guest, and copy "+filepath.Join(g.Folder(), "root")+" yourself")
 }
 
 // fitFreeBSD checks what the networks of FreeBSD have no counterpart for.

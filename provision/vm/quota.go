@@ -115,7 +115,7 @@ func (g *Guest) limitable(ctx context.Context) (bool, error) {
 	return strings.TrimSpace(string(out)) == "256", err
 }
 
-// limit limits what is in the folder of a container, in GiB; 0 is no limit.
+// limit limits what is in the folder of a container, in GiB; 0 means no limit.
 func (g *Guest) limit(ctx context.Context, quota int) error {
 	size := "none"
 	if quota > 0 {

@@ -31,7 +31,7 @@ func poolOf(dir, volume string) zfs.Pool { return zfs.PoolOf(dir, "volume-"+hex(
 
 // FileSystem returns the type of the file system of a volume with this backing, as df
 // prints it on the host, and whether the page cache of the host is known to hold its
-// blocks, too. A backing that is no file system of its own is returned as it is.
+// blocks, too. Other backings are returned unchanged.
 func FileSystem(ctx context.Context, host conn.Conn, backing string) (kind string, hostCaches bool) {
 	_, kind, found := strings.Cut(backing, ":")
 	switch {

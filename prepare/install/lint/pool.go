@@ -190,7 +190,7 @@ func (l *linter) checkStaleLabels() {
 			continue
 		}
 		l.report("label-stale", Warning, dev, "The disk as a whole has the label of an older pool "+name+
-			", beside its partitions: an import that scans disks finds a pool that is not there.",
+			", in addition to its partitions: an import that scans disks finds a pool that does not exist.",
 			"wipefs --all --force --types zfs_member "+dev+"; not zpool labelclear, which can remove the partition table")
 	}
 }

@@ -212,7 +212,7 @@ func (c *container) build(ctx context.Context) error {
 		return err
 	}
 	var volumes map[string]string
-	i := info{CgroupDriver: "cgroupfs"} // as ours was told
+	i := info{CgroupDriver: "cgroupfs"} // as bakeoff configures its own engine
 	err = isolation.Together(
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
 		func() (err error) {

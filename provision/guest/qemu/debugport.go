@@ -47,7 +47,7 @@ type writes struct {
 	began write  // its first byte
 }
 
-// write is a line of text, or a byte that is no text.
+// write is a line of text, or a byte that is not text.
 type write struct {
 	// at is when it arrived, and late by how much that may be after the write; negative
 	// means that nobody knows.

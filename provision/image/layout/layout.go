@@ -377,7 +377,7 @@ func (l *Layout) Unused() ([]string, error) {
 	return l.listFiles(blobDir, func(name string) bool { return !used[name] })
 }
 
-// PartialPath is the file of a download that is no blob, among those that Partials lists.
+// PartialPath is the file of an unfinished download, among those that Partials lists.
 // Equal keys give equal files. The caller removes it.
 func (l *Layout) PartialPath(key string) string {
 	return filepath.Join(l.Dir, partialDir, Digest([]byte(key)).Hex)

@@ -285,7 +285,7 @@ func (s *session) fillBlob(ctx context.Context, d v1.Descriptor, part *layout.Pa
 			}
 			p.add(-from)
 			if from = 0; !whole {
-				return true, errAgain // the registry sent other bytes than those that were asked for
+				return true, errAgain // the registry sent another range of bytes than requested
 			}
 		}
 		_, err = io.Copy(&counted{part, p}, &lively{in: resp.Body, timer: time.AfterFunc(stall, func() {
@@ -302,7 +302,7 @@ func (s *session) fillBlob(ctx context.Context, d v1.Descriptor, part *layout.Pa
 }
 
 // errAgain asks for another try.
-var errAgain = errors.New("the registry sent other bytes than those that were asked for")
+var errAgain = errors.New("the registry sent another range of bytes than requested")
 
 // lively restarts a timer whenever bytes arrive.
 type lively struct {

@@ -40,7 +40,7 @@ const tries = 4
 // stall is how long a server may send nothing.
 const stall = 60 * time.Second
 
-// status is an answer that is no success.
+// status is the answer of a failed request.
 type status struct {
 	code int
 	url  string
@@ -221,7 +221,7 @@ func (c *Client) appendAnswer(ctx context.Context, f File, out *os.File, from in
 			return false, fault.Op("", err)
 		}
 		if from = 0; resp.StatusCode != http.StatusOK {
-			return false, errors.New("the server sent other bytes than those that were asked for")
+			return false, errors.New("the server sent another range of bytes than requested")
 		}
 	}
 	all := f.Size

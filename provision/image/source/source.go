@@ -120,7 +120,7 @@ func Join(address, name string) string { return strings.TrimSuffix(address, "/")
 // fileName is a name without folders.
 var fileName = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
 
-// ValidFile tells whether a server may name a file so: it is no path.
+// ValidFile tells whether a server may use this name for a file: it must not be a path.
 func ValidFile(name string) bool { return fileName.MatchString(name) }
 
 var sumForm = lazy.Compile(`^(sha512:[0-9a-f]{128}|sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$`)

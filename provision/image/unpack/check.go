@@ -12,7 +12,7 @@ import (
 // Checking is how Check reads.
 type Checking struct {
 	Limits   Limits      // the zero value is Default
-	Most     int64       // bytes of the tar file, after which Check stops; 0 is no bound
+	Most     int64       // bytes of the tar file, after which Check stops; 0 means no bound
 	Progress func(int64) // as Options.Progress
 	// Entry receives every entry with its clean path; nil discards.
 	Entry func(name string, h *tar.Header, content io.Reader) error

@@ -274,7 +274,7 @@ func (b *builder) material(from string) (map[string][]byte, error) {
 	material, ok := b.Materials[strings.TrimPrefix(from, service.Material)]
 	if !ok {
 		known := slices.Sorted(maps.Keys(b.Materials))
-		return nil, fault.WithFix(fault.New(fault.Invalid, "bakeoff brings no %q", from), yamltree.Meant(
+		return nil, fault.WithFix(fault.New(fault.Invalid, "bakeoff does not have the file %q", from), yamltree.Meant(
 			strings.TrimPrefix(from, service.Material), known))
 	}
 	return material, nil

@@ -185,7 +185,7 @@ func (b *builder) lookup(file, name string) (first, second int, err error) {
 			continue
 		}
 		if first, err = strconv.Atoi(f[2]); err == nil {
-			second, _ = strconv.Atoi(f[3]) // the members of a group are no number
+			second, _ = strconv.Atoi(f[3]) // the members of a group are not a number
 			return first, second, nil
 		}
 	}

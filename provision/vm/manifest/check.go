@@ -111,7 +111,7 @@ func (x *reader) checkGuest(g *Guest) {
 	}
 	quota, tmpfs := g.Quota, g.TmpFS
 	Complete(g)
-	if x.nodes["quota"] != nil { // 0 is no limit
+	if x.nodes["quota"] != nil { // 0 means no limit
 		g.Quota = quota
 	}
 	if x.nodes["tmpfs"] != nil {
