@@ -23,10 +23,10 @@ type Limits struct {
 	CPUs   *int        `json:"cpus"`
 	CPUSet []int       `json:"cpu_set"` // of the host
 	Memory *unit.Bytes `json:"memory_bytes"`
-	// Quota is how many CPUs' worth of time it may use; nil is no limit.
+	// Quota is how many CPUs' worth of time it may use; nil means no limit.
 	Quota *float64 `json:"cpu_quota,omitempty"`
 	// Read and Write limit the bytes per second from and to the disk of its
-	// directory; nil is no limit.
+	// directory; nil means no limit.
 	Read  *unit.Bytes `json:"read_bytes_per_second,omitempty"`
 	Write *unit.Bytes `json:"write_bytes_per_second,omitempty"`
 	// NotEnforced names requested limits that the technology cannot

@@ -39,7 +39,7 @@ func Closed(properties Object, required []string) Object {
 // Types says what reflection does not show of the types that a file is decoded into. A
 // key is named by its type and itself: "Table.rows".
 type Types struct {
-	// Scalar returns the schema of a type that is no struct, list, map, truth value or
+	// Scalar returns the schema of a type other than a struct, list, map, truth value or
 	// number, and of one that decodes itself; nil for all others.
 	Scalar func(reflect.Type) Object
 	// Docs describes keys.

@@ -75,7 +75,7 @@ func (c *collector) sourceOf(n ast.Node) string {
 
 func (c *collector) visitNode(n ast.Node) bool {
 	switch n := n.(type) {
-	case *ast.ImportSpec, *ast.Field: // paths, types and tags: a change of these is no small one
+	case *ast.ImportSpec, *ast.Field: // paths, types and tags: a change of these is not small
 		return false
 	case *ast.BinaryExpr:
 		for _, op := range operators[n.Op] {

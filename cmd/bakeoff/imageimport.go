@@ -27,7 +27,7 @@ type bar struct {
 	shown bool
 }
 
-// cells of the bar, and the time between two lines on what is no terminal.
+// cells of the bar, and the time between two lines if the output is not a terminal.
 const (
 	barCells = 30
 	barLine  = 10 * time.Second

@@ -230,7 +230,7 @@ func (a *app) collectOffers(c *cobra.Command, entries []source.Entry) (out []off
 		if err == nil {
 			images, err = s.Images(c.Context(), client, e.Address)
 		}
-		if err != nil { // no answer is no missing image
+		if err != nil { // without an answer, the image may exist
 			failed = errors.Join(failed, fault.Wrap(fault.Lab, "source "+e.Name, err))
 		}
 		for _, i := range images {

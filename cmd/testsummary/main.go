@@ -8,7 +8,7 @@
 // an argument and does not end in the input counts as failed.
 //
 // With -refuse REGEXP a test that skipped for a reason that matches counts as
-// failed: where everything is to be installed, a missing package is no excuse.
+// failed: where everything is to be installed, a missing package is a failure.
 // With -v it prints what the tests say while they run.
 // It exits 1 when something failed, and 2 when its input is not what go test
 // prints.

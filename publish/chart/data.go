@@ -99,7 +99,7 @@ func (d Data) CSV(more ...[2]string) []byte {
 	return b.Bytes() // writing to memory cannot fail
 }
 
-// plainCell makes a cell that is no formula: https://owasp.org/www-community/attacks/CSV_Injection
+// plainCell makes a cell that is not a formula: https://owasp.org/www-community/attacks/CSV_Injection
 func plainCell(s string) string {
 	if s == "" {
 		return s

@@ -15,7 +15,7 @@ type Speech struct {
 	verb       string // before a percentage or a factor: "costs ", or ""
 	above      string // after a factor above 1, "as long"
 	below      string // after a factor below 1
-	inverse    bool   // a ratio below 1 is said the other way round: "6 times as fast"
+	inverse    bool   // a ratio below 1 is expressed the other way round: "6 times as fast"
 	takes      string // before a factor above 1
 }
 
@@ -171,7 +171,7 @@ func (w Speech) Change(scale sample.Scale, unitName string, estimate, lo, hi *fl
 	return w.Column(n, *estimate) + " [" + w.Between(n, lo, hi, *estimate) + "]"
 }
 
-// factors writes an interval of factors as its estimate v is said.
+// factors writes an interval of factors in the same way as its estimate v.
 func (w Speech) factors(lo, hi *float64, v float64) string {
 	if v <= 1 && w.inverse {
 		lo, hi = hi, lo

@@ -95,7 +95,7 @@ type stack struct {
 }
 
 // foldStacks adds up the self times of spans with the same path. A parent comes before its
-// children. A wait is no frame: its time belongs to what waits.
+// children. A wait is not a frame: its time belongs to what waits.
 func foldStacks(r bootmodel.Recording) []stack {
 	type key struct {
 		parent    int

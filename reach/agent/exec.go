@@ -227,7 +227,7 @@ func rehearse(attr *os.ProcAttr) {
 	}
 }
 
-// streams are the standard streams of a command. What is no file has a pipe.
+// streams are the standard streams of a command. A stream that is not a file has a pipe.
 type streams struct {
 	theirs [3]*os.File
 	ours   []*os.File  // to be closed: those that were opened here

@@ -37,7 +37,7 @@ func commands() []subcommand {
 		{"work", "run a native workload and print its result", runWork},
 		{"exec", "run a program and print its resource usage", runExec},
 		{"terminal", "run a program in a terminal of its own", runTerminal},
-		{"start", "start a program that goes on by itself, and write its end to a file", runStart},
+		{"start", "start a program that continues to run after the command, and write its result to a file", runStart},
 		{"probe", "print the fingerprint or the counters of this system, or what a program is", runProbe},
 		{"enter", "execute a program in cgroups, namespaces and a root (Linux)",
 			func(c command.Call) int { return c.Fail(container.Enter(c.Args)) }},

@@ -7,5 +7,6 @@ import (
 
 // runStart refuses to start a program that outlives the call.
 func runStart(c command.Call) int {
-	return c.Fail(fault.New(fault.Unsupported, "start: programs that go on by themselves are not supported on Windows"))
+	return c.Fail(fault.New(fault.Unsupported,
+		"start: programs that continue to run after the command are not supported on Windows"))
 }

@@ -33,7 +33,7 @@ type Timed struct {
 	// and 2.6. Work that waits for a device scales less evenly than
 	// computation.
 	Low, High float64
-	// Largest bounds n; 0 is no bound. With Largest 1 there is no check of
+	// Largest bounds n; 0 means no bound. With Largest 1 there is no check of
 	// scaling.
 	Largest int
 	// Clock is the monotonic clock and CPU the CPU seconds spent so far;

@@ -20,7 +20,7 @@ func (s *Streams) Ask(question, undone string) error {
 			"add --yes or --dry-run")
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(s.In).ReadString('\n') // its end is no yes
+	answer, _ := bufio.NewReader(s.In).ReadString('\n') // the end of the input does not mean yes
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return nil

@@ -12,7 +12,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// CheckPort refuses what is no port to listen on.
+// CheckPort refuses a number that is not a port.
 func CheckPort(c *cobra.Command, port int) error {
 	if port < 0 || port > 65535 {
 		return Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))

@@ -32,7 +32,7 @@ func (s *Streams) PrintJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// LogWidth is the width of text for output that is no terminal: it has no edge.
+// LogWidth is the width of text if the output is not a terminal, which would have a width.
 const LogWidth = 110
 
 // TextWidth is the width of running text on standard output.

@@ -186,7 +186,7 @@ func (a reader) openInput(path string) (input, error) {
 // ends keeps the ends of what is read, as UTF-8.
 type ends struct {
 	io.Reader
-	first byte // that is no space and no byte order mark
+	first byte // after spaces and the byte order mark
 	last  byte
 }
 

@@ -77,7 +77,7 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 }
 
 // lostIn are the lines of the conditions missing and failed about what the files lack: a
-// contender of which every part was left out is no contender.
+// contender of which every part was left out does not count.
 func lostIn(sources []series.Source) map[string][]string {
 	out := map[string][]string{}
 	for _, s := range sources {

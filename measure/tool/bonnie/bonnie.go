@@ -64,7 +64,7 @@ func (bonnie) Doc() tool.Doc {
 			}
 			return time.Duration(passes*float64(p.Bytes("size"))*float64(time.Second)) + 2*time.Second
 		},
-		Parser: 3, // 3: a test that was too fast is no failure
+		Parser: 3, // 3: a test that was too fast is not a failure
 		Source: []string{"bonnie++(8), bon_csv2txt(1)"},
 	}
 	for _, m := range bonniecsv.Tests {

@@ -138,7 +138,7 @@ func Run(t *testing.T, x tool.Tool) {
 	}
 	for _, series := range x.Doc().Tried {
 		if !slices.ContainsFunc(all, func(g Golden) bool { return seriesOf(x, g) == series }) {
-			t.Errorf("version %s is said to be tried, and there is no output of it", series)
+			t.Errorf("Tried names version %s, and testdata has no output of it", series)
 		}
 	}
 	for _, g := range all {

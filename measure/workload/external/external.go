@@ -205,7 +205,7 @@ func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnosti
 // declared checks values against the tool's declaration: the units, no
 // duplicate metric, and the primary metric, without which the trial measured
 // nothing. If the program said that it could not tell the time of its test, the gate own-time
-// says so, and the trial is no failure.
+// says so, and the trial is not a failure.
 func declared(d tool.Doc, r tool.Result) error {
 	values := r.Values
 	seen := map[string]bool{}

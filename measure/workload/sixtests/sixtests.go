@@ -2,7 +2,7 @@
 // bytebench 3.1 add up, one after another in one trial, with the sum and the average that
 // such articles print.
 //
-// Its figures are no index of UnixBench: the rates are those of bakeoff's own programs.
+// Its figures are not an index of UnixBench: the rates are those of bakeoff's own programs.
 package sixtests
 
 import (

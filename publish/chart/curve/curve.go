@@ -58,7 +58,7 @@ func (Figure) Doc() chart.Doc {
 			"a vertical line through it. The square with the word baseline, or the dashed line, is the baseline. A sign " +
 			"shows the verdict of each value against it. An axis is logarithmic if its largest value is " +
 			"many times its smallest. A " +
-			"line between two values is no measurement.",
+			"line between two values is not a measurement.",
 	}
 }
 

@@ -75,7 +75,7 @@ func (f Figure) Rows() []profile.Row { return f.rows }
 // Tree is the call tree of the recording with what each node cost.
 func (f Figure) Tree() (*profile.Tree, []profile.Cost) { return f.tree, f.cost }
 
-// Idle is how long the spans of a row waited or did not end; "" if they do not. It is no part
+// Idle is how long the spans of a row waited or did not end; "" if they do not. It is not part
 // of their self time.
 func (f Figure) Idle(r profile.Row) string {
 	if r.Wait+r.Open > 0 {

@@ -183,7 +183,7 @@ func (f Figure) Draw(id string, width float64) string {
 	for i, r := range rows {
 		switch i {
 		case 0:
-		case len(f.Rows): // the mean is no cell
+		case len(f.Rows): // the mean is not a cell
 			l.Line(4, y, l.Width()-4, y, "zero")
 		default:
 			l.Line(4, y, l.Width()-4, y, "grid")

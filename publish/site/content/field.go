@@ -22,7 +22,7 @@ type field struct {
 }
 
 // fieldsOf groups the lines of front matter: one that is indented, or an item of a list,
-// belongs to the key before it. A line that is no field and makes a draft in another form is
+// belongs to the key before it. A line that is not a field and makes a draft in another form is
 // an error.
 func fieldsOf(front []string) (out []field, err error) {
 	open := 0 // brackets of a value that has not ended
@@ -59,7 +59,7 @@ func fieldsOf(front []string) (out []field, err error) {
 	return out, nil
 }
 
-// keyName is the name of a key. A character that is no letter does not make another key of one
+// keyName is the name of a key. A character other than a letter does not make another key of one
 // that keeps a post from being published.
 func keyName(text string) string {
 	key := strings.ToLower(unquote(visible(text)))

@@ -91,7 +91,7 @@ func foreign(text []byte) (kind string, line int) {
 }
 
 // jsonFront reads an object at the beginning of a text, and returns its length; 0 if there is
-// none. An object without a key is no front matter.
+// none. An object without a key is not front matter.
 func jsonFront(text string) (object map[string]any, n int) {
 	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
 		return nil, 0

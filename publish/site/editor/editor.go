@@ -200,7 +200,7 @@ func (e *Editor) serveCall(w http.ResponseWriter, r *http.Request, name string) 
 	// JSON may write a character as six.
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 6*content.MaxFile))
 	if err := d.Decode(&c); err != nil {
-		writeAnswer(w, http.StatusBadRequest, answer{Problem: "the request is no JSON"})
+		writeAnswer(w, http.StatusBadRequest, answer{Problem: "the request is not JSON"})
 		return
 	}
 	status, a := e.call(name, c)

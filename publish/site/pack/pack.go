@@ -75,7 +75,7 @@ func addFile(t *tar.Writer, root *os.Root, name string) error {
 
 // Restore extracts an archive into root and returns the names of the files. Names must
 // lie below one of allowed. Without replace, an existing file is an error; nothing is
-// extracted then. Entries that are no files or folders are an error.
+// extracted then. Entries other than files and folders are an error.
 func Restore(open func() (io.ReadCloser, error), root *os.Root, allowed []string, replace bool) ([]string, error) {
 	var names []string
 	err := forEachFile(open, func(h *tar.Header, _ io.Reader) error {

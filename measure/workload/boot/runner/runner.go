@@ -170,7 +170,7 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 	}
 	seen, err := w.Moments(ctx)
 	if err != nil {
-		return fault.Op("what was seen of the boot", err)
+		return fault.Op("read the marks of the boot", err)
 	}
 	if _, machine := driver.AsRebooted(in); !machine {
 		m.Absent[bootmodel.MarkDown] = notMachine

@@ -35,7 +35,7 @@ func refused(p param.Values) error {
 			"set generator: siege, or remove delay")
 	case !isNative && login && p.Bool("keepalive"):
 		return fault.WithFix(fault.New(fault.Invalid,
-			"keepalive: siege would wait without end for a page without a length"), "set keepalive: false, or pages: calendar")
+			"keepalive: siege would wait forever for a page without a length"), "set keepalive: false, or pages: calendar")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func identify(ctx context.Context, t execution.Target, p param.Values) error {
 // stateKey is where identify keeps the facts of a trial.
 const stateKey = "command.executable"
 
-// askExecutable asks the agent which file program is. A failure is no reason to measure nothing:
+// askExecutable asks the agent which file program is. After a failure, the command is still measured:
 // the result says why the file is not known.
 func askExecutable(ctx context.Context, t execution.Target, p param.Values, dir, program string) wire.Executable {
 	limited, cancel := context.WithTimeout(ctx, identifyTime)

@@ -88,7 +88,7 @@ func Forward(ctx context.Context, t execution.Target, p param.Values) error {
 		a, err = t.AddIPv6(ctx)
 		at = netip.AddrPortFrom(a, uint16(p.Int("port")))
 	case six:
-		return fault.WithFix(fault.New(fault.Unsupported, "the environment has no place on a network with IPv6"),
+		return fault.WithFix(fault.New(fault.Unsupported, "the environment is not on a network with IPv6"),
 			"remove family: ipv6")
 	case t.Forward == nil:
 		return nil

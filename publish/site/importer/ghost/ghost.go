@@ -122,7 +122,7 @@ type export struct {
 	authors map[word][]word
 }
 
-// Read reads an export. zone is that of dates without one. A file that is no JSON is an error of
+// Read reads an export. zone is that of dates without one. A file that is not JSON is an error of
 // kind fault.Invalid that names the line.
 func Read(r io.Reader, file string, zone *time.Location) (importer.Export, error) {
 	text, err := io.ReadAll(io.LimitReader(r, importer.MaxExport+1))

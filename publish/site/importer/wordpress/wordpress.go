@@ -85,7 +85,7 @@ type export struct {
 }
 
 // Read reads an export. zone is that of dates whose distance from UTC the file does not say. A
-// file that is no XML is an error of kind fault.Invalid that names the line.
+// file that is not XML is an error of kind fault.Invalid that names the line.
 func Read(r io.Reader, file string, zone *time.Location) (importer.Export, error) {
 	e := export{file: file, zone: zone, authors: map[string]author{}, images: map[string]string{},
 		left: map[string]int{}}
