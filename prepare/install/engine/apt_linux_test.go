@@ -134,7 +134,9 @@ func TestApt(t *testing.T) {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "http_proxy=" + server.URL}
 		if step.Stdin != nil {
-			text := strings.ReplaceAll(step.Stdin.Text, "/usr/share/keyrings/debian-archive-keyring.gpg", dir+"/"+key+".asc")
+			// That of the security updates is Debian's.
+			text := strings.ReplaceAll(step.Stdin.Text, "/usr/share/keyrings/debian-archive-keyring.gpg", dir+"/mirror.asc")
+			text = strings.ReplaceAll(text, dir+"/mirror.asc] http://mirror.invalid", dir+"/"+key+".asc] http://mirror.invalid")
 			cmd.Stdin = strings.NewReader(text)
 		}
 		out, err := cmd.CombinedOutput()
@@ -258,7 +260,8 @@ func aptPlan(t *testing.T, dir string) *plan.Plan {
 		t.Fatal(err)
 	}
 	text := fmt.Sprintf("schema: %s\nrecipe: debian-zfs\nhostname: box\ndisk: /dev/disk/by-id/x\npackages: [vim]\n"+
-		"base: {file: %[2]s/base.tar, sha256: %[3]s}\nmirror: http://mirror.invalid/debian\ndownload_dir: %[2]s/d\n"+
+		"base: {file: %[2]s/base.tar, sha256: %[3]s}\nmirror: http://mirror.invalid/debian\nmirror_key: "+
+		"%[2]s/mirror.asc\ndownload_dir: %[2]s/d\n"+
 		"secrets: {pool: prompt, root: prompt}\n", spec.Schema, dir, hex.EncodeToString(make([]byte, 32)))
 	s, err := spec.Parse("install.yaml", []byte(text))
 	if err != nil {

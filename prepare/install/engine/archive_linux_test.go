@@ -305,3 +305,47 @@ func TestDownload(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
+
+// TestMirrorKey refuses a file that is not a public key before the disk is touched. With the key, the
+// new system believes only this key for the mirror.
+func TestMirrorKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device")
+	}
+	m := newMachine(t, 1)
+	m.powerOn()
+	key := m.dir + "/mirror.asc"
+	record := m.begin(m.plan(debianSpec+"mirror_key: "+key+"\n"), "key")
+	const begins = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n"
+	for _, c := range [][2]string{{"", "No such file"}, {"<!DOCTYPE html>\n", "printed <!DOCTYPE html>"},
+		{strings.Replace(begins, "PUBLIC", "PRIVATE", 1), "PRIVATE KEY"}, {begins + "key\n", ""}} {
+		if c[0] != "" {
+			if err := os.WriteFile(key, []byte(c[0]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := m.run(record)
+		if c[1] == "" {
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(out, "public key of the repository") || !strings.Contains(out, c[1]) {
+			t.Errorf("%v, want %s\n%s", err, c[1], out)
+		}
+		m.untouched()
+	}
+	root := m.dir + "/keep/pool/zroot/ROOT/debian/etc/apt/"
+	sources, err := os.ReadFile(root + "sources.list")
+	if err != nil || strings.Count(string(sources), "[signed-by=/etc/apt/keyrings/mirror.asc] "+m.deb.url) != 2 ||
+		!strings.Contains(string(sources), "[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://security.") {
+		t.Errorf("%v\n%s", err, sources)
+	}
+	if text, err := os.ReadFile(root + "keyrings/mirror.asc"); err != nil || string(text) != begins+"key\n" {
+		t.Errorf("%v: the new system has the key %q", err, text)
+	}
+	if out, err := m.run(record, "ENGINE_VERIFY=1"); err != nil {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+}

@@ -24,6 +24,11 @@ func (r *recipe) debianZFS() {
 		r.assert("modules-verify", "verify the archive of modules before the disk is touched", "sha256sum", m.File).
 			expect(m.SHA256).Local = true
 	}
+	if key := r.spec.MirrorKey; key != "" {
+		k := r.assert("repository-key", "see that the file has the public key of the repository", "head", "-n", "1", key).
+			expect(keyBegins)
+		k.Local, k.Until = true, "download"
+	}
 	s := r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
 		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease")
 	s.Local = true
@@ -34,7 +39,7 @@ func (r *recipe) debianZFS() {
 	case r.spec.Base.File == "": // the names come last
 		r.run("packages-exist", "see that the repositories have all packages, and that they can be installed together",
 			slices.Concat([]string{"mmdebstrap", "--simulate", "--variant=important", "--include=ca-certificates",
-				r.spec.Release, "/dev/null"}, r.sources())...).Local = true
+				r.spec.Release, "/dev/null"}, r.sources(r.spec.MirrorKey))...).Local = true
 	}
 	r.hostID()
 	for _, d := range r.Drives() {
@@ -73,12 +78,29 @@ func (r *recipe) debianZFS() {
 // debianKeys verify the signatures of Debian's archives. The package of them is in every Debian.
 const debianKeys = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// sources are the lines of sources.list.
-func (r *recipe) sources() []string {
-	const parts, deb = " main contrib non-free-firmware", "deb [signed-by=" + debianKeys + "] "
-	mirror, release := deb+r.spec.Mirror+" ", r.spec.Release
-	return []string{mirror + release + parts, mirror + release + "-updates" + parts,
-		deb + "http://security.debian.org/debian-security " + release + "-security" + parts}
+// keyBegins is the first line of a file that apt takes for a key.
+const keyBegins = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+
+// mirrorKey is the file of the new system with the key of the specification.
+const mirrorKey = "/etc/apt/keyrings/mirror.asc"
+
+// sources are the lines of sources.list. The key verifies the mirror; "" is that of Debian, which
+// always verifies the security updates.
+func (r *recipe) sources(key string) []string {
+	const parts = " main contrib non-free-firmware"
+	deb := func(key, url, suite string) string {
+		return "deb [signed-by=" + cmp.Or(key, debianKeys) + "] " + url + " " + r.spec.Release + suite + parts
+	}
+	return []string{deb(key, r.spec.Mirror, ""), deb(key, r.spec.Mirror, "-updates"),
+		deb("", "http://security.debian.org/debian-security", "-security")}
+}
+
+// newSources are the lines of sources.list in the new system, which has the key in a file of its own.
+func (r *recipe) newSources() []string {
+	if r.spec.MirrorKey == "" {
+		return r.sources("")
+	}
+	return r.sources(mirrorKey)
 }
 
 // Folders of apt, in the new system and below that of the downloads.
@@ -122,14 +144,15 @@ func (r *recipe) debianDownload() {
 		// mmdebstrap mounts file systems: if it is killed, the kernel removes them with the namespace.
 		b := r.run("download-base", "make an archive of the base system", slices.Concat([]string{"env",
 			"TMPDIR=" + dir + "/tmp", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap",
-			"--variant=important", "--include=ca-certificates", s.Release, base}, r.sources())...).check("test", "-s", base)
+			"--variant=important", "--include=ca-certificates", s.Release, base}, r.sources(s.MirrorKey))...).
+			check("test", "-s", base)
 		b.Redo, b.Again = true, []string{"find", dir + "/tmp", "-xdev", "-mindepth", "1", "-delete"}
 	}
 	const status = "/var/lib/dpkg/status"
 	r.run("download-status", "tell apt what the base system has", "tar", "--extract", "--occurrence", "--file", base,
 		"--directory", dir, "."+status).check("test", "-s", dir+status).Redo = true
 	r.write("download-sources", "tell apt the sources of the new system", "0644", dir+"/etc/apt/sources.list",
-		r.sources()...)
+		r.sources(s.MirrorKey)...)
 	r.write("download-config", "let apt use this folder alone", "0644", dir+"/apt.conf", `Dir "`+dir+`";`,
 		`APT::Architecture "amd64";`, `APT::Architectures { "amd64"; };`, `APT::Sandbox::User "root";`,
 		`Acquire::Languages "none";`, `Acquire::Retries "3";`)
@@ -167,8 +190,8 @@ func (r *recipe) nameDownloads() {
 func (r *recipe) debianBase() {
 	s := r.spec
 	base := s.Base.File
-	argv := []string{"mmdebstrap", "--variant=important", "--skip=check/empty",
-		"--components=main,contrib,non-free-firmware", "--include=ca-certificates", s.Release, target, s.Mirror}
+	argv := append([]string{"mmdebstrap", "--variant=important", "--skip=check/empty", "--include=ca-certificates",
+		s.Release, target}, r.sources(s.MirrorKey)...)
 	if dir := r.downloads(); base == "" && dir != "" {
 		base = dir + "/base.tar"
 	}
@@ -190,7 +213,12 @@ func (r *recipe) debianBase() {
 	r.write("hostname", "name the machine", "0644", target+"/etc/hostname", s.Hostname)
 	r.write("hosts", "let it find its own name", "0644", target+"/etc/hosts", "127.0.0.1 localhost",
 		"127.0.1.1 "+s.Hostname, "::1 localhost ip6-localhost ip6-loopback")
-	r.write("sources", "follow updates and security", "0644", target+"/etc/apt/sources.list", r.sources()...)
+	if s.MirrorKey != "" {
+		k := r.run("mirror-key", "keep the key of the repository", "install", "-D", "-m", "0644", s.MirrorKey,
+			target+mirrorKey)
+		k.check("head", "-n", "1", target+mirrorKey).expect(keyBegins).replaces().Redo = true
+	}
+	r.write("sources", "follow updates and security", "0644", target+"/etc/apt/sources.list", r.newSources()...)
 }
 
 // debianConfigure writes what the packages read when they are configured: hostid, keys and

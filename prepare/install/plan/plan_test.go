@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"flag"
 	"os"
@@ -325,6 +326,53 @@ func TestBase(t *testing.T) {
 	}
 	if b := p.Step("base"); b.Argv[0] != "tar" || !slices.Contains(b.Argv, "/root/base.tar") || b.Again == nil {
 		t.Errorf("%q unpacks it, again %q", b.Argv, b.Again)
+	}
+}
+
+// TestDownloads: what Debian needs is downloaded before the disk is touched, or with none only looked
+// for.
+func TestDownloads(t *testing.T) {
+	for _, name := range []string{"debian12", "debian13", "grub"} {
+		for _, dir := range []string{"", "none"} {
+			s, err := spec.Parse(name, append(read(t, name+".yaml"), "download_dir: "+cmp.Or(dir, "/d")+"\n"...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, facts := article(t)
+			p := mustPlan(t, s, facts)
+			index := func(id string) int { return slices.IndexFunc(p.Steps, func(s Step) bool { return s.ID == id }) }
+			first := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Destroys != "" })
+			with, without := []string{"download-base", "download"}, []string{"packages-exist"}
+			later, never := "cache", "apt-update"
+			if dir == "none" {
+				with, without, later, never = without, with, never, later
+			}
+			for _, id := range with {
+				if at := index(id); at < 0 || at > first || !p.Steps[at].Local {
+					t.Errorf("%s, %s: step %d is %s, and step %d destroys", name, dir, at, id, first)
+				}
+			}
+			for _, id := range append(without, never) {
+				if index(id) >= 0 {
+					t.Errorf("%s, %s: there is a step %s", name, dir, id)
+				}
+			}
+			if at := index(later); at < index("base") || at > index("upgrade") {
+				t.Errorf("%s, %s: step %d is %s", name, dir, at, later)
+			}
+			var names []string
+			for _, step := range p.Steps { // what is installed in the new system
+				if at := slices.Index(step.Argv, "Dpkg::Options::=--force-confold"); at > 0 && step.ID != "upgrade" {
+					names = append(names, step.Argv[at+1:]...)
+				}
+			}
+			all := strings.Join(p.Steps[index(with[len(with)-1])].Argv, " ")
+			for _, n := range names {
+				if !strings.Contains(strings.ReplaceAll(all, ",", " ")+" ", " "+n+" ") {
+					t.Errorf("%s, %s: %s is not downloaded or looked for", name, dir, n)
+				}
+			}
+		}
 	}
 }
 

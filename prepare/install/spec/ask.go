@@ -49,10 +49,13 @@ var remedies = map[*lazy.Regexp]string{
 	ciphers:  "write aes-256-gcm or off",
 	libcs:    "write glibc or musl",
 	suites:   "write bookworm or trixie",
+	keyFile:  "write the path of a public key in ASCII armor, NAME.asc; gpg --armor --export makes one",
 }
 
 // voidMirror is the repository of Void for glibc, which has that for musl in a folder.
 const voidMirror = "https://repo-default.voidlinux.org/current"
+
+const debianMirror = "http://deb.debian.org/debian"
 
 // Questions are those of a recipe, in order.
 func Questions(recipe string) []Question {
@@ -137,7 +140,9 @@ func Questions(recipe string) []Question {
 		loader[1].when = func(a map[string]string) bool { return a["zfsbootmenu.file"] != "" }
 		return slices.Concat(first, []Question{
 			{Key: "release", Text: "Release, bookworm or trixie", Default: "trixie", shape: suites},
-			{Key: "mirror", Text: "Repository of packages", Default: "http://deb.debian.org/debian", shape: url},
+			{Key: "mirror", Text: "Repository of packages", Default: debianMirror, shape: url},
+			{Key: "mirror_key", Text: "File NAME.asc with the key of the repository; without one, that of Debian",
+				Optional: true, shape: keyFile, when: func(a map[string]string) bool { return a["mirror"] != "" && a["mirror"] != debianMirror }},
 		}, swap, loader, last)
 	case "netbsd-zfs":
 		first[0] = Question{Key: "disk", Text: "Disk that gets the system", Default: "/dev/wd0", shape: bsdDisk}

@@ -21,7 +21,7 @@ var described = map[string]string{
 	"Spec.locales":       "more locales to build, such as de_DE.UTF-8 or en_US ISO-8859-1; not for musl and netbsd-zfs",
 	"Spec.libc":          "void-zfs: glibc (the default) or musl",
 	"Spec.mirror":        "the URL of the repository of packages; netbsd-zfs: a mirror that has the sets",
-	"Spec.mirror_key":    "void-zfs: the fingerprint of the key of that repository; without it, all keys are trusted",
+	"Spec.mirror_key":    "the key of that repository; void-zfs: its fingerprint; debian-zfs: a file NAME.asc",
 	"Spec.sets":          "netbsd-zfs: the sets to install; the default is all sets except those of X",
 	"Spec.sets_dir":      "netbsd-zfs: the folder with the sets, kernel and ramdisk, and their SHA512",
 	"Spec.download_dir":  "not for netbsd-zfs: a folder that gets the packages before the disk is touched, or none",

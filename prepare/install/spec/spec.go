@@ -36,7 +36,7 @@ type Spec struct {
 	Locales    []string  `yaml:"locales" json:",omitzero"` // more to build; without any, identities are as before them
 	Libc       string    `yaml:"libc"`
 	Mirror     string    `yaml:"mirror"`
-	MirrorKey  string    `yaml:"mirror_key" json:",omitzero"` // of Void: a fingerprint
+	MirrorKey  string    `yaml:"mirror_key" json:",omitzero"` // of Void: a fingerprint; of Debian: a file
 	Sets       []string  `yaml:"sets"`                        // of NetBSD
 	SetsDir    string    `yaml:"sets_dir"`
 	Downloads  string    `yaml:"download_dir" json:",omitzero"`
@@ -122,6 +122,7 @@ var (
 	user        = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
 	url         = lazy.Compile(`^https?://[^\s"']+$`)
 	digest      = lazy.Compile(`^[0-9a-f]{64}$`)
+	keyFile     = lazy.Compile(`^/[^\s\x00-\x1f\[\]"]+\.asc$`)
 	fingerprint = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
 	downloads   = lazy.Compile(`^(none|/[^\s\x00-\x1f]+)$`)
 	path        = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
@@ -197,7 +198,7 @@ func (c checker) oneOf(value string, all []string, key string) {
 func (s *Spec) fill() {
 	d := map[string]Spec{
 		"void-zfs":   {Kernel: "linux-lts", Downloads: DownloadDir},
-		"debian-zfs": {Kernel: "linux-image-amd64", Release: "trixie", Mirror: "http://deb.debian.org/debian"},
+		"debian-zfs": {Kernel: "linux-image-amd64", Release: "trixie", Mirror: debianMirror},
 		"netbsd-zfs": {Kernel: "GENERIC", Release: "11.0", Sets: []string{"base", "comp", "etc", "games", "gpufw", "man",
 			"misc", "modules", "rescue", "text"}},
 	}[s.Recipe]
@@ -267,9 +268,13 @@ func (c checker) linux(s *Spec, ref string) {
 		}
 	}
 	c.want(s.Mirror, url, "write the URL of a repository", "mirror")
-	if s.MirrorKey != "" && s.Recipe == "void-zfs" {
+	switch {
+	case s.MirrorKey == "":
+	case s.Recipe == "void-zfs":
 		c.want(s.MirrorKey, fingerprint, "write 16 pairs of hexadecimal digits with colons, as in the names of the files "+
 			"in /var/db/xbps/keys", "mirror_key")
+	default:
+		c.want(s.MirrorKey, keyFile, remedies[keyFile], "mirror_key")
 	}
 	if s.Downloads != "" {
 		c.want(s.Downloads, downloads, "write a folder of the installing system, or none", "download_dir")
@@ -328,8 +333,7 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
-	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak,
-		"mirror_key": s.MirrorKey != ""} {
+	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak} {
 		if set && s.Recipe != "void-zfs" {
 			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
 		}
