@@ -142,7 +142,8 @@ func Questions(recipe string) []Question {
 			{Key: "release", Text: "Release, bookworm or trixie", Default: "trixie", shape: suites},
 			{Key: "mirror", Text: "Repository of packages", Default: debianMirror, shape: url},
 			{Key: "mirror_key", Text: "File NAME.asc with the key of the repository; without one, that of Debian",
-				Optional: true, shape: keyFile, when: func(a map[string]string) bool { return a["mirror"] != "" && a["mirror"] != debianMirror }},
+				Optional: true, shape: keyFile,
+				when: func(a map[string]string) bool { return a["mirror"] != "" && a["mirror"] != debianMirror }},
 		}, swap, loader, last)
 	case "netbsd-zfs":
 		first[0] = Question{Key: "disk", Text: "Disk that gets the system", Default: "/dev/wd0", shape: bsdDisk}
