@@ -44,6 +44,7 @@ When a step fails, apply unmounts, closes and exports in reverse order what earl
 opened. Fix the cause, then run resume. resume also continues after apply was killed.`,
 		Example: `  bakeoff install apply install.yaml
   bakeoff install apply install.yaml --image out.raw
+  bakeoff install apply install.yaml --host root@vm:box
   bakeoff install plan install.yaml --json > plan.json
   bakeoff install apply --plan plan.json --confirm HASH --host root@rescue`,
 		Args: cli.Between(0, 1, "a specification"),

@@ -32,7 +32,8 @@ type targetFlags struct {
 }
 
 func (t *targetFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&t.host, "host", "", "machine to reach over SSH, `user@host`; the default is this machine")
+	c.Flags().StringVar(&t.host, "host", "", "machine to reach over SSH, `user@host`, or user@vm:GUEST for a guest "+
+		"of bakeoff vm; the default is this machine")
 	c.Flags().IntVar(&t.port, "port", 0, "SSH `port` of --host; the default is that of the SSH configuration")
 }
 
@@ -58,6 +59,9 @@ func (a *app) connect(ctx context.Context, t targetFlags) (to conn.Conn, release
 		return to, func() {}, err // the end of the command ends the machine
 	case t.host == "":
 		return local.Conn{}, func() {}, nil
+	}
+	if user, name, ok := guestHost(t.host); ok {
+		return a.connectGuest(ctx, t, user, name)
 	}
 	c, err := a.at.Dial(ctx, t.host, manifest.Host{SSH: t.host, Port: t.port}, func(line string) {
 		fmt.Fprintln(a.Err, safetext.Line(line))

@@ -39,7 +39,7 @@ ssh stores the host key under the UUID of the guest. The exit code is that of ss
 			if err != nil {
 				return err
 			}
-			argv := []string{"ssh", "-o", "HostKeyAlias=bakeoff-" + g.UUID, "-p", strconv.Itoa(int(at.Port()))}
+			argv := []string{"ssh", "-o", "HostKeyAlias=" + guestKey(g.UUID), "-p", strconv.Itoa(int(at.Port()))}
 			if user != "" {
 				argv = append(argv, "-l", user)
 			}

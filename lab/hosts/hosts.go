@@ -80,8 +80,13 @@ func (c Controller) Dial(
 	h manifest.Host,
 	progress func(string),
 ) (*ssh.Conn, error) {
-	return ssh.Open(ctx, ssh.Options{Name: name, Target: h.SSH, Port: h.Port, Dir: h.Dir, Agent: c.agentFor,
-		Config: c.Getenv("BAKEOFF_SSH_CONFIG"), Progress: progress})
+	return c.Open(ctx, ssh.Options{Name: name, Target: h.SSH, Port: h.Port, Dir: h.Dir, Progress: progress})
+}
+
+// Open connects to a machine, with the agents and the configuration of ssh of this one.
+func (c Controller) Open(ctx context.Context, o ssh.Options) (*ssh.Conn, error) {
+	o.Agent, o.Config = c.agentFor, c.Getenv("BAKEOFF_SSH_CONFIG")
+	return ssh.Open(ctx, o)
 }
 
 // Connected is the hosts of a plan, as far as they were reached.

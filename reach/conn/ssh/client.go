@@ -50,6 +50,9 @@ func (c *client) args(program string) []string {
 	if c.o.Port > 0 {
 		args = append(args, "-o", "Port="+strconv.Itoa(c.o.Port))
 	}
+	if c.o.HostKey != "" {
+		args = append(args, "-o", "HostKeyAlias="+c.o.HostKey)
+	}
 	for _, option := range []string{
 		"BatchMode=yes", "StrictHostKeyChecking=yes",
 		"ConnectTimeout=" + strconv.Itoa(int(connectTime/time.Second)),

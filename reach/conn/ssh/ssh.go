@@ -36,7 +36,9 @@ type Options struct {
 	Name   string // of the machine, for messages; "" is the target
 	Target string // as ssh takes it: user@host, or a name in ~/.ssh/config
 	Port   int    // 0: from the configuration
-	Config string // replaces ~/.ssh/config; "" uses that file
+	// HostKey is the name under which ssh stores the host key; "" is the target's.
+	HostKey string
+	Config  string // replaces ~/.ssh/config; "" uses that file
 	// Dir is the remote folder for the agent, state and caches; "" is
 	// /var/lib/bakeoff and /var/cache/bakeoff for root, and the XDG folders
 	// for a user.
