@@ -247,6 +247,7 @@ func TestRepository(t *testing.T) {
 
 	record = m.begin(m.plan(text+m.xbps.fingerprint+"\n"), "spoiled")
 	m.xbps.spoiled = "zfs"
+	m.inside("mkdir", "-p", "/var/tmp/bakeoff-install/void/cache") // of another installation
 	if out, err := m.run(record); err == nil || !strings.Contains(out, "zfs: the RSA signature is not valid") {
 		t.Fatalf("a spoiled package: %v\n%s", err, out)
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	_ "embed" // of the script
 	"encoding/hex"
 	"fmt"
@@ -88,6 +89,30 @@ func (r *recipe) write(id, purpose, mode, path string, lines ...string) *Step {
 	s := r.run(id, purpose, "install", "-D", "-m", mode, "/dev/stdin", path)
 	s.Stdin, s.Redo = &Input{Text: text}, true
 	return s.check("sha256sum", path).expect(hexsum.Of(text)).replaces()
+}
+
+// downloads is the folder of the rescue system for the packages, or "".
+func (r *recipe) downloads() string {
+	if r.spec.Downloads == "none" {
+		return ""
+	}
+	system, _, _ := strings.Cut(r.spec.Recipe, "-")
+	return cmp.Or(r.spec.Downloads, spec.DownloadDir) + "/" + system
+}
+
+// clearDownloads begins with an empty folder: the packages of another plan, and old ones, do not
+// answer the checks of this one. It is done once, so that resume keeps what is there.
+func (r *recipe) clearDownloads() {
+	r.run("download-clear", "remove what another installation downloaded", "rm", "-rf", "--one-file-system",
+		r.downloads())
+}
+
+// ofDownload makes the steps from one on those of the download, which ends when the new system has
+// the packages.
+func (r *recipe) ofDownload(first int) {
+	for i := range r.Steps[first:] {
+		r.Steps[first+i].Local, r.Steps[first+i].Until = true, "cache"
+	}
 }
 
 // link adds a step that makes a symbolic link in the new system.

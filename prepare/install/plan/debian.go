@@ -5,8 +5,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"bakeoff/prepare/install/spec"
 )
 
 // debianZFS is the recipe debian-zfs: Debian 12 or 13 with an encrypted root on ZFS, started
@@ -117,22 +115,13 @@ const (
 	roomBase     = 512 << 20
 )
 
-// downloads is the folder of the rescue system for the packages, or "".
-func (r *recipe) downloads() string {
-	if r.spec.Downloads == "none" {
-		return ""
-	}
-	return cmp.Or(r.spec.Downloads, spec.DownloadDir) + "/debian"
-}
-
 // debianDownload makes the base system, and downloads all packages that the plan installs. Its
 // folder is a root for apt, with the sources of the new system and the list of the packages of its
 // base system. So apt finds the packages that it will want there, and verifies signatures and
 // digests.
 func (r *recipe) debianDownload() {
 	s, dir, first := r.spec, r.downloads(), len(r.Steps)
-	r.run("download-clear", "remove what another installation downloaded", "rm", "-rf",
-		"--one-file-system", dir)
+	r.clearDownloads()
 	r.run("download-folder", "make a folder for the packages", "mkdir", "-p", dir+"/tmp", dir+"/etc/apt/apt.conf.d",
 		dir+"/etc/apt/preferences.d", dir+aptLists, dir+aptArchives).check("test", "-d", dir+aptArchives)
 	room := r.run("download-room", "see that there is room for the packages", "df", dir)
@@ -166,9 +155,7 @@ func (r *recipe) debianDownload() {
 		r.run("download-system", "download the packages of the system, and verify them")
 	}
 	r.run("download", "download all packages, and verify them")
-	for i := range r.Steps[first:] {
-		r.Steps[first+i].Local, r.Steps[first+i].Until = true, "cache"
-	}
+	r.ofDownload(first)
 }
 
 // aptThere is a command of apt in the folder of the downloads.

@@ -49,11 +49,11 @@ const xbpsCache = "/var/cache/xbps"
 // voidDownload downloads the packages, and verifies their signatures: what is wrong with them
 // shows before the disk is touched. The names come last.
 func (r *recipe) voidDownload() {
-	s, dir := r.spec, r.spec.Downloads
-	if dir == "none" {
+	s, dir, first := r.spec, r.downloads(), len(r.Steps)
+	if dir == "" {
 		return
 	}
-	first := len(r.Steps)
+	r.clearDownloads()
 	r.run("download-folder", "make a folder for the packages", "mkdir", "-p", dir).check("test", "-d", dir)
 	r.run("download-trust", "trust there the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(),
 		dir).check("test", "-e", dir+r.keys())
@@ -62,9 +62,7 @@ func (r *recipe) voidDownload() {
 		"xbps-install", "-Sy", "--download-only", "-R", s.Mirror, "-r", dir, "-c", dir+"/cache").
 		check("test", "-d", dir+"/cache").Redo = true
 	r.download = []string{"base-system"}
-	for i := range r.Steps[first:] {
-		r.Steps[first+i].Local = true
-	}
+	r.ofDownload(first)
 }
 
 // keys are the keys that the new system trusts: a folder, or a file.
@@ -99,10 +97,10 @@ func (r *recipe) voidBase() {
 	s := r.spec
 	r.run("xbps-keys", "trust the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(), target)
 	r.ignoreKernel("ignore-kernel", target)
-	if s.Downloads != "none" {
+	if dir := r.downloads(); dir != "" {
 		r.run("cache-folder", "make the folder of packages", "mkdir", "-p", target+xbpsCache).
 			check("test", "-d", target+xbpsCache).Once = true
-		r.run("cache", "give the new system the downloaded packages", "cp", "-a", s.Downloads+"/cache/.", target+xbpsCache)
+		r.run("cache", "give the new system the downloaded packages", "cp", "-a", dir+"/cache/.", target+xbpsCache)
 	}
 	r.run("base", "install the base system", "env", "XBPS_ARCH="+r.voidArch(), "xbps-install", "-Sy", "-R", s.Mirror,
 		"-r", target, "base-system")
