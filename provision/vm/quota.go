@@ -13,38 +13,52 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/isolation"
+	"bakeoff/provision/quota"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 )
 
-// CheckQuota says why bakeoff cannot limit what containers write; nil if it can. On btrfs, the folder
-// of a container is a subvolume, whose qgroup has the limit.
-//
-// Source: btrfs-quota(8), btrfs-qgroup(8).
-func (s *Store) CheckQuota() error {
+// limiter limits what the containers of the store write.
+func (s *Store) limiter() (quota.Limiter, error) {
 	if s.freebsd() {
-		return fault.WithFix(fault.New(fault.Unsupported, "bakeoff cannot limit what a jail writes"), "remove it")
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "bakeoff cannot limit what a jail writes"), "remove it")
 	}
-	if at := s.Storage(); at != btrfs {
-		return fault.WithFix(fault.New(fault.Unsupported, "the state folder is on %s, where bakeoff cannot limit what a "+
-			"container writes", cmp.Or(at, "an unknown file system")),
-			"remove it, or put the state folder on btrfs (BAKEOFF_STATE)")
+	at := s.Storage()
+	l := quota.On(s.Host, at)
+	if l == nil {
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "the state folder is on %s, where bakeoff cannot limit what "+
+			"a container writes", cmp.Or(at, "an unknown file system")),
+			"remove it, or put the state folder on btrfs, ext4 or XFS (BAKEOFF_STATE)")
 	}
-	dir := s.existing()
-	_, err := conn.AdminOutput(context.Background(), s.Host, nil, "btrfs", "qgroup", "show", dir)
-	switch {
-	case fault.Is(err, fault.NotFound):
-		err = fault.WithFix(fault.New(fault.Unsupported, "btrfs is not installed"), "apt-get install btrfs-progs")
-	case err != nil && strings.Contains(err.Error(), "quotas not enabled"):
-		err = fault.WithFix(fault.New(fault.Unsupported, "the btrfs of the state folder has no quotas"),
-			"remove it, or run `btrfs quota enable "+dir+"`")
-	case err != nil && os.Getuid() != 0:
-		err = fault.WithFix(fault.New(fault.Unsupported, "only root can read the quotas of the state folder"),
-			"run this command as root")
-	case err != nil:
-		err = fault.WithFix(fault.Wrap(fault.Unsupported, "the quotas of the state folder", err), "remove it")
-	}
+	return l, nil
+}
+
+// CheckQuota says why bakeoff cannot limit what containers write; nil if it can.
+func (s *Store) CheckQuota() error {
+	_, err := s.checkedLimiter()
 	return err
+}
+
+// checkedLimiter is limiter if the storage has quotas.
+func (s *Store) checkedLimiter() (quota.Limiter, error) {
+	l, err := s.limiter()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Check(context.Background(), s.existing()); err != nil {
+		reason, fix := reasonOf(err)
+		if fix != "" {
+			fix = ", or " + fix
+		}
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "%s", reason), "remove it"+fix)
+	}
+	return l, nil
+}
+
+// reasonOf divides the text of an error into what is wrong and what to do.
+func reasonOf(err error) (reason, fix string) {
+	fix = fault.Fix(err)
+	return strings.TrimSuffix(err.Error(), "; "+fix), fix
 }
 
 // fitQuota checks the limit of what a guest writes. The default limits only where the storage can.
@@ -57,38 +71,39 @@ func fitQuota(g manifest.Guest, storage Storage, add func(path string, value any
 		add("quota", g.Quota, "the files of these guests are temporary", "remove it")
 	default:
 		if err := storage.CheckQuota(); err != nil {
-			add("quota", g.Quota, err.Error(), fault.Fix(err))
+			reason, fix := reasonOf(err)
+			add("quota", g.Quota, reason, fix)
 		}
 	}
 }
 
-// makeEnv makes the folder of a container. If the storage has quotas, it is a subvolume, without a
-// limit: the runtime also writes into the folder while the container starts. has tells whether it can
-// have a limit.
+// makeEnv makes the folder of a container. If the storage has quotas, the folder has no limit yet: the
+// runtime also writes into it while the container starts. has tells whether it can have a limit.
 func (g *Guest) makeEnv(ctx context.Context) (has bool, _ error) {
 	dir := g.store.envDir(g.UUID)
-	if err := g.store.CheckQuota(); err != nil {
+	l, err := g.store.checkedLimiter()
+	if err != nil {
 		if g.Quota != 0 && g.Quota != manifest.UsualQuota(g.Brand) {
 			return false, fault.Op("quota: "+strconv.Itoa(g.Quota), err)
 		}
 		return false, os.MkdirAll(dir, 0o700)
 	}
-	if has, err := g.limitable(ctx); err != nil {
+	if has, err := limitable(ctx, l, dir); err != nil {
 		return false, err
 	} else if has {
-		return true, g.limit(ctx, 0)
+		return true, l.Limit(ctx, dir, 0)
 	}
-	return true, g.makeSubvolume(ctx, dir)
+	return true, g.makeLimitable(ctx, l, dir)
 }
 
-// makeSubvolume puts a subvolume in the place of the folder of a container, which may exist: its guest
-// may have written something before the storage had quotas.
-func (g *Guest) makeSubvolume(ctx context.Context, dir string) error {
+// makeLimitable puts a folder that can have a limit in the place of the folder of a container, which may
+// exist: its guest may have written something before the storage had quotas.
+func (g *Guest) makeLimitable(ctx context.Context, l quota.Limiter, dir string) error {
 	making := g.Path(beingMade + "env")
 	if err := errors.Join(os.RemoveAll(making), os.MkdirAll(filepath.Dir(dir), 0o755)); err != nil {
 		return err
 	}
-	if _, err := conn.AdminOutput(ctx, g.store.Host, nil, "btrfs", "subvolume", "create", making); err != nil {
+	if err := l.Make(ctx, making); err != nil {
 		return err
 	}
 	err := os.Chmod(making, 0o700)
@@ -104,25 +119,37 @@ func (g *Guest) makeSubvolume(ctx context.Context, dir string) error {
 	return errors.Join(exchange(making, dir), os.RemoveAll(making))
 }
 
-// limitable tells whether the folder of a container is a subvolume, and has quotas. The root of each subvolume has
-// the same inode number.
-func (g *Guest) limitable(ctx context.Context) (bool, error) {
-	dir := g.store.envDir(g.UUID)
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) || g.store.CheckQuota() != nil {
+// limitable tells whether the folder of a container exists and can have a limit.
+func limitable(ctx context.Context, l quota.Limiter, dir string) (bool, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	out, err := conn.Output(ctx, g.store.Host, "stat", "-c", "%i", dir)
-	return strings.TrimSpace(string(out)) == "256", err
+	return l.Limitable(ctx, dir)
 }
 
-// limit limits what is in the folder of a container, in GiB; 0 means no limit.
-func (g *Guest) limit(ctx context.Context, quota int) error {
-	size := "none"
-	if quota > 0 {
-		size = strconv.Itoa(quota) + "G"
+// setQuota limits what is in the folder of the container, in GiB, and tells whether it can have a limit.
+func (g *Guest) setQuota(ctx context.Context, gib int) (has bool, _ error) {
+	l, err := g.store.checkedLimiter()
+	if err != nil {
+		return false, nil // the storage has no quotas
 	}
-	_, err := conn.AdminOutput(ctx, g.store.Host, nil, "btrfs", "qgroup", "limit", size, g.store.envDir(g.UUID))
-	return fault.Op("quota", err)
+	dir := g.store.envDir(g.UUID)
+	if has, err := limitable(ctx, l, dir); err != nil || !has {
+		return false, fault.Op("quota", err)
+	}
+	return true, fault.Op("quota", l.Limit(ctx, dir, gib))
+}
+
+// freeQuota removes what the storage keeps about the folder of a container that is removed next.
+func (s *Store) freeQuota(ctx context.Context, dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil // that of a machine, or it was never started
+	}
+	l, err := s.limiter()
+	if err != nil {
+		return nil // the storage has no quotas
+	}
+	return fault.Op("quota", l.Free(ctx, dir))
 }
 
 // beginQuota limits a container that has started. It first waits until a program can start in it: its
@@ -140,7 +167,11 @@ func (g *Guest) beginQuota(ctx context.Context, in driver.Instance) error {
 	if err := readJSON(g.Path(fileManifest), &m); err != nil {
 		return err
 	}
-	return g.limit(ctx, m.Quota)
+	has, err := g.setQuota(ctx, m.Quota)
+	if err == nil && !has {
+		err = fault.New(fault.Lab, "quota: the state folder has lost its quotas while the guest started")
+	}
+	return err
 }
 
 // applyQuota gives a container that runs the quota of the manifest. Otherwise its next start does.
@@ -148,15 +179,12 @@ func (g *Guest) applyQuota(ctx context.Context) error {
 	if g.Supervisor == 0 || g.Brand.Machine() || jailed(g.Guest) {
 		return nil
 	}
-	has, err := g.limitable(ctx)
+	has, err := g.setQuota(ctx, g.Quota)
 	if err == nil && !has && g.Quota != 0 && g.Quota != manifest.UsualQuota(g.Brand) {
 		err = fault.WithFix(fault.New(fault.Unsupported, "quota: guest %s has run since before its storage had quotas",
 			g.name()), "run `bakeoff vm stop "+g.name()+"`, and start the guest after the update")
 	}
-	if err != nil || !has {
-		return err
-	}
-	return g.limit(ctx, g.Quota)
+	return err
 }
 
 // liftQuota removes the limit of a container that does not run, until its next start.
@@ -164,8 +192,6 @@ func (g *Guest) liftQuota(ctx context.Context) error {
 	if g.Brand.Machine() || jailed(g.Guest) {
 		return nil
 	}
-	if has, err := g.limitable(ctx); !has || err != nil {
-		return err
-	}
-	return g.limit(ctx, 0)
+	_, err := g.setQuota(ctx, 0)
+	return err
 }

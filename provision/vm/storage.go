@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/quota"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 )
@@ -22,8 +23,6 @@ type Storage interface {
 	// CheckQuota says why it cannot limit what containers write; nil if it can.
 	CheckQuota() error
 }
-
-const btrfs = "btrfs"
 
 // Storage is the file system of the state folder, as stat(1) names it; "" if it is not known.
 func (s *Store) Storage() string {
@@ -88,9 +87,9 @@ func checkCompression(d manifest.Disk, storage Storage) (reason, allowed string)
 		return "the disks of these guests are temporary", "remove it"
 	}
 	switch at := storage.Storage(); {
-	case at == btrfs && compressions[d.Compression] == "":
+	case at == quota.Btrfs && compressions[d.Compression] == "":
 		return "files on btrfs cannot have this compression", "use on, off, zstd, lzo, zlib or gzip"
-	case at == btrfs:
+	case at == quota.Btrfs:
 	case at == "zfs":
 		return "disks are files in a dataset of ZFS, which has one compression for all its files",
 			"remove it, and set the compression of the dataset with `zfs set`"
@@ -114,7 +113,7 @@ func (s *Store) compress(path string, x qemu.Disk, value string) fill {
 // compressFile sets how the file system compresses what is written to a disk from now on; "" is
 // the setting of its mount.
 func (s *Store) compressFile(ctx context.Context, file, value string) error {
-	if s.Storage() != btrfs {
+	if s.Storage() != quota.Btrfs {
 		return nil // nothing compresses there
 	}
 	return disk.Compress(ctx, s.Host, file, compressions[value])

@@ -214,6 +214,9 @@ func (s *Store) discard(ctx context.Context, dir, uuid string) error {
 			return err // below the folder may be folders of this machine
 		}
 	}
+	if err := s.freeQuota(ctx, s.envDir(uuid)); err != nil {
+		return err // only the folder tells what to free
+	}
 	return errors.Join(os.RemoveAll(s.envDir(uuid)), s.leases().Remove(ctx, lease.Lease{Label: label(uuid)}),
 		os.RemoveAll(dir))
 }

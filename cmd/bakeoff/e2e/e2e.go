@@ -75,6 +75,11 @@ func MainApart(m *testing.M) {
 }
 
 func buildBakeoff() (string, error) {
+	if dir := os.Getenv(suite.Programs); dir != "" {
+		if _, err := exec.LookPath("go"); err != nil {
+			return dir, nil // on a machine that only runs the tests
+		}
+	}
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m: %w", err)

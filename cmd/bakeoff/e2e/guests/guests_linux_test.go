@@ -44,6 +44,13 @@ func newHome(t *testing.T) e2e.Home {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
+	return homeWithout(t)
+}
+
+// homeWithout is newHome for a test that has checked what it needs.
+func homeWithout(t *testing.T) e2e.Home {
+	t.Helper()
+	e2e.NeedsRoot(t)
 	h := e2e.New(t)
 	t.Cleanup(func() { // the context of t has ended
 		names, err := h.Command("vm", "lookup").Output()

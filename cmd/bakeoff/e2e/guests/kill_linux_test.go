@@ -2,6 +2,7 @@ package guests
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -77,6 +78,7 @@ type killer struct {
 	r       *rand.Rand
 	sources [][]string
 	made    int
+	within  time.Duration // of the start of a command; 0 is 400 ms
 }
 
 // killOne starts a command and kills it, the supervisor or the guest at a random moment.
@@ -117,7 +119,7 @@ func (k *killer) killOne(t *testing.T) string {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	moment := time.Duration(k.r.IntN(400)) * time.Millisecond
+	moment := time.Duration(k.r.Int64N(int64(cmp.Or(k.within, 400*time.Millisecond))))
 	time.Sleep(moment)
 	switch what {
 	case "command":
