@@ -114,7 +114,8 @@ func seedFiles(g manifest.Guest) (map[string][]byte, error) {
 	name := hostName(g)
 	user := map[string]any{}
 	meta := map[string]any{"instance-id": g.UUID, "local-hostname": name}
-	vendor := map[string]any{}
+	// A guest whose network has no name server knows its own name: sudo asks for it.
+	vendor := map[string]any{"manage_etc_hosts": "localhost"}
 	if keys := text(g.CustomerMetadata[RootKeys]); keys != "" {
 		list := slices.DeleteFunc(strings.Split(keys, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 		user["disable_root"] = false
