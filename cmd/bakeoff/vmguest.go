@@ -396,11 +396,11 @@ it again:
 			}
 			return a.eachGuest(c, args, func(g *vm.Guest) bool { return g.Autoboot },
 				func(ctx context.Context, g *vm.Guest) error {
-					if g.Supervisor != 0 && !x.IsEmpty() {
-						fmt.Fprintf(a.Err, "guest %s runs already, so nothing changes; stop it first to start it with %s\n",
-							g.UUID, strings.Join(args[1:], " "))
+					runs, why := g.Supervisor != 0, "runs already"
+					if !x.IsEmpty() {
+						why += "; stop it first to start it with " + strings.Join(args[1:], " ")
 					}
-					return g.StartWith(ctx, x, a.launch)
+					return a.sayDone(g, "started", runs, why, g.StartWith(ctx, x, a.launch))
 				})
 		},
 	}
@@ -443,6 +443,18 @@ func (a *app) eachGuest(c *cobra.Command, args []string, want func(*vm.Guest) bo
 		if derr := do(ctx, g); derr != nil {
 			err = errors.Join(err, fault.Op("guest "+g.UUID, derr))
 		}
+	}
+	return err
+}
+
+// sayDone says what a command has done with a guest, or why there was nothing to do.
+func (a *app) sayDone(g *vm.Guest, done string, nothing bool, why string, err error) error {
+	switch {
+	case err != nil:
+	case nothing:
+		fmt.Fprintf(a.Err, "no change: VM %s %s\n", g.UUID, why)
+	default:
+		fmt.Fprintf(a.Err, "Successfully %s VM %s\n", done, g.UUID)
 	}
 	return err
 }
@@ -497,7 +509,10 @@ It also clears the property autoboot, so the guest does not start when this mach
 		Args:    oneOrAll(&how.KeepAutoboot, "--all"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.eachGuest(c, args, func(g *vm.Guest) bool { return g.Supervisor != 0 },
-				func(ctx context.Context, g *vm.Guest) error { return g.Stop(ctx, how) })
+				func(ctx context.Context, g *vm.Guest) error {
+					rests := g.Supervisor == 0 && g.State != vm.Failed && (how.KeepAutoboot || !g.Autoboot)
+					return a.sayDone(g, "stopped", rests, "does not run", g.Stop(ctx, how))
+				})
 		},
 	}
 	c.Flags().BoolVar(&how.KeepAutoboot, "all", false, "shut all guests down, and leave autoboot as it is")
@@ -507,12 +522,16 @@ It also clears the property autoboot, so the guest does not start when this mach
 func (a *app) vmReboot() *cobra.Command {
 	var how vm.Stop
 	return addStopFlags(a.guestVerb("reboot GUEST", "Shut a guest down and start it again", "The guest must be running.",
-		"  sudo bakeoff vm reboot web", func(ctx context.Context, g *vm.Guest) error { return g.Reboot(ctx, how) }), &how)
+		"  sudo bakeoff vm reboot web", func(ctx context.Context, g *vm.Guest) error {
+			return a.sayDone(g, "rebooted", false, "", g.Reboot(ctx, how))
+		}), &how)
 }
 
 func (a *app) vmDelete() *cobra.Command {
 	return a.guestVerb("delete GUEST", "End a guest and remove it with its disks", "delete does not ask for confirmation.",
-		"  sudo bakeoff vm delete web", func(ctx context.Context, g *vm.Guest) error { return g.Delete(ctx) })
+		"  sudo bakeoff vm delete web", func(ctx context.Context, g *vm.Guest) error {
+			return a.sayDone(g, "deleted", false, "", g.Delete(ctx))
+		})
 }
 
 func (a *app) vmConsole() *cobra.Command {

@@ -130,7 +130,7 @@ func TestBootOrder(t *testing.T) {
 	}
 	start("D\nD\nD\n", "order=dc", "cdrom="+cd+",ide", "disk="+other+",virtio")
 	out, errs, code := h.Bakeoff(t, limit, "vm", "start", "box", "order=c")
-	if code != 0 || out != "" || !strings.Contains(errs, "runs already, so nothing changes") {
+	if code != 0 || out != "" || !strings.Contains(errs, "runs already; stop it first") {
 		t.Errorf("start of a guest that runs: %d, %s%s", code, out, errs)
 	}
 	end()
