@@ -352,10 +352,9 @@ func (a *app) onGuest(do func(ctx context.Context, c *cobra.Command, g *vm.Guest
 }
 
 func (a *app) vmGet() *cobra.Command {
-	return alwaysJSON(a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest and the state of a guest.",
-		"  bakeoff vm get web | jq .state", func(_ context.Context, g *vm.Guest) error {
-			return a.PrintJSON(g)
-		}))
+	return alwaysJSON(a.guestVerb("get GUEST", "Print a guest as JSON",
+		"get prints the manifest and the state of a guest.", "  bakeoff vm get web | jq .state",
+		func(_ context.Context, g *vm.Guest) error { return a.PrintJSON(g) }))
 }
 
 func (a *app) vmStart() *cobra.Command {

@@ -124,7 +124,8 @@ service or an image (virtiofs). A machine with its own system can mount the fold
 	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
 	f.StringVar(&r.sshKey, "ssh-key", "",
 		"let the public keys in this `file` log in by SSH: cloud-init in a machine of brand kvm or bhyve installs them")
-	f.StringVar(&r.disk, "disk-size", "", "enlarge the disk of a machine to this `size`; an ISO image gets an empty disk of this size")
+	f.StringVar(&r.disk, "disk-size", "",
+		"enlarge the disk of a machine to this `size`; an ISO image gets an empty disk of this size")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,
 		"put the root of a service into a RAM disk, which is lost when the guest ends")
 	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it.\n"+

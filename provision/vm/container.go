@@ -213,7 +213,8 @@ func (c *container) begin(ctx context.Context) (err error) {
 	}
 	if c.v.g.TTY {
 		c.keys = newKeyboard(c.out.in)
-		argv, env, in = append([]string{c.Info().Agent, "terminal", "--"}, argv...), append([]string{"TERM=xterm"}, env...), c.keys
+		argv, env = append([]string{c.Info().Agent, "terminal", "--"}, argv...), append([]string{"TERM=xterm"}, env...)
+		in = c.keys
 	}
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
 	c.kill = kill

@@ -11,7 +11,8 @@ import (
 
 // The command lines are those of the manuals.
 func TestCommandLine(t *testing.T) {
-	m := Machine{Name: "g", CPUs: 2, Memory: 512 * unit.MiB, Pins: []int{4, 6}, Firmware: "/fw", Variables: "/vars", Second: "/dev/nmdm1A", Config: "/conf",
+	m := Machine{Name: "g", CPUs: 2, Memory: 512 * unit.MiB, Pins: []int{4, 6},
+		Firmware: "/fw", Variables: "/vars", Second: "/dev/nmdm1A", Config: "/conf",
 		Devices: []string{Disk(VirtioBlk, "/d"), Disk(CD, "/i.iso"), Card("virtio-net", "bog1", "02:00:00:00:00:01", 1400),
 			Card("e1000", "bog2", "02:00:00:00:00:02", 0), Agent("/dir")}}
 	want := "bhyve -H -A -P -u -c 2 -m 512M -p 0:4 -p 1:6 -s 0:0,hostbridge -s 1:0,lpc -s 2:0,virtio-blk,/d " +
