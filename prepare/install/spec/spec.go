@@ -124,7 +124,7 @@ var (
 	digest      = lazy.Compile(`^[0-9a-f]{64}$`)
 	keyFile     = lazy.Compile(`^/[^\s\x00-\x1f\[\]"]+\.asc$`)
 	fingerprint = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
-	downloads   = lazy.Compile(`^(none|/[^\s\x00-\x1f]+)$`)
+	downloads   = lazy.Compile(`^(none|/[^\s\x00-\x1f"]+)$`)
 	path        = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
 	argument    = lazy.Compile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
 	base        = lazy.Compile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
