@@ -146,7 +146,8 @@ func TestSizes(t *testing.T) {
 		{"firmware: fallback", "systemd-boot makes a boot entry"}, {"firmware: entry", ""},
 		{"firmware: bios", "use entry or fallback"}, {"download_dir: /x", ""},
 		{"download_dir: x", "download_dir is not valid"}, {"download_dir: '/a\"b'", "download_dir is not valid"},
-		{"mirror_key: /root/mirror.asc", ""}, {"mirror_key: mirror.asc", "NAME.asc"}, {"mirror_key: /root/mirror.gpg", "gpg --armor --export"}} {
+		{"mirror_key: /root/mirror.asc", ""}, {"mirror_key: mirror.asc", "NAME.asc"},
+		{"mirror_key: /root/mirror.gpg", "gpg --armor --export"}} {
 		text := string(src)
 		if strings.Contains(c[0], "release") {
 			text = strings.Replace(text, "release: trixie\n", "", 1)
