@@ -1,15 +1,14 @@
 package session
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/lab/store"
 	"bakeoff/provision/driver"
 )
@@ -94,14 +93,7 @@ func digestOf(file string) (string, error) {
 	if !info.Mode().IsRegular() {
 		return "", fmt.Errorf("%s is not a regular file", file)
 	}
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	_, err = io.Copy(sum, f)
-	return fmt.Sprintf("%x", sum.Sum(nil)), err
+	return hexsum.File(file)
 }
 
 func within(folder, name string) string {

@@ -50,14 +50,6 @@ func hashTree(root string) (string, error) {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-func fileDigest(path string) (string, error) {
-	h := sha256.New()
-	if err := copyFile(h, path); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
-}
-
 func copyFile(w io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {

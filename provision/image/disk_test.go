@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/reach/conn/local"
 )
 
@@ -58,7 +59,7 @@ func TestDisks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want, err := fileDigest(file); err != nil || img.Digest != want || img.Dir != "" {
+		if want, err := hexsum.File(file); err != nil || img.Digest != "sha256:"+want || img.Dir != "" {
 			t.Errorf("%+v, %v, want the digest %s", img, err, want)
 		}
 		if info, err := os.Stat(filepath.Dir(img.Disk)); err != nil || info.Mode().Perm() != 0o700 {

@@ -471,12 +471,12 @@ func (s *Store) addKernel(ctx context.Context, req Request, img *Root) error {
 		if err := keepOnly(filepath.Join(tmp, rootDir), vmlinuz, version); err != nil {
 			return err
 		}
-		sum, err := fileDigest(vmlinuz)
+		sum, err := hexsum.File(vmlinuz)
 		if err != nil {
 			return err
 		}
 		d := Root{Schema: Schema, Ref: ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second),
-			Digest: sum, Packages: map[string]string{pkg: version}}
+			Digest: "sha256:" + sum, Packages: map[string]string{pkg: version}}
 		if err := finishFolder(tmp, dir, d); err != nil {
 			return err
 		}

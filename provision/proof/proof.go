@@ -20,6 +20,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/hexsum"
 	"bakeoff/base/param"
 	"bakeoff/base/suite"
 	"bakeoff/provision/driver"
@@ -103,7 +104,7 @@ func Run(ctx context.Context, c Config) (Proof, error) {
 	if p.Machine, err = MachineOf(ctx, c.Host); err != nil {
 		return p, fault.Op("prove "+name, err)
 	}
-	if p.Agent, err = hashFile(c.Agent); err != nil {
+	if p.Agent, err = hexsum.File(c.Agent); err != nil {
 		return p, fault.Wrap(fault.NotFound, "bakeoff-agent", err)
 	}
 	dir := filepath.Join(c.StateDir, folder)
@@ -226,15 +227,4 @@ func (p Proof) Counts() map[suite.Status]int {
 		}
 	}
 	return n
-}
-
-func hashFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
 }
