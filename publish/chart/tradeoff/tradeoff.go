@@ -151,7 +151,8 @@ func (f Figure) Data() chart.Data {
 
 // Table holds every point with both metrics.
 func (f Figure) Table() chart.Table {
-	t := chart.Table{Head: []string{f.Name, f.X.Metric, "CI from", "CI to", f.Y.Metric, "CI from", "CI to", "Pareto front"}}
+	t := chart.Table{Head: []string{f.Name, f.X.Metric, "CI from", "CI to", f.Y.Metric, "CI from", "CI to",
+		"Pareto front"}}
 	for _, p := range f.Points {
 		t.Rows = append(t.Rows, []string{p.Label, f.X.valueText(p.X.Median), f.X.valueText(p.X.Lo), f.X.valueText(p.X.Hi),
 			f.Y.valueText(p.Y.Median), f.Y.valueText(p.Y.Lo), f.Y.valueText(p.Y.Hi), f.frontWord(p)})
