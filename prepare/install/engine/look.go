@@ -54,14 +54,6 @@ func (e *Engine) look(ctx context.Context, s *plan.Step) (sight, error) {
 	return worst, nil
 }
 
-func (e *Engine) check(ctx context.Context, c plan.Check) (sight, error) {
-	got, err := e.run(ctx, c)
-	if err != nil {
-		return sight{}, err
-	}
-	return got.judge(c), nil
-}
-
 // printed is what the command of a check printed, and whether it succeeded.
 type printed struct {
 	ok        bool

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/prepare/install/plan"
 	"bakeoff/reach/conn/local"
 )
 
@@ -47,4 +48,13 @@ func TestModuleOfEachKernel(t *testing.T) {
 	if got, err := e.check(context.Background(), c); err != nil || got.state != satisfied {
 		t.Errorf("got %v %q, %v", got.state, got.says, err)
 	}
+}
+
+// check looks once.
+func (e *Engine) check(ctx context.Context, c plan.Check) (sight, error) {
+	got, err := e.run(ctx, c)
+	if err != nil {
+		return sight{}, err
+	}
+	return got.judge(c), nil
 }
