@@ -66,20 +66,21 @@ func (*fake) xbpsQuery(args []string) error {
 	return nil
 }
 
-// xbpsInstall installs packages into the root of -r, from the repository of -R or that of the
+// xbpsInstall installs packages into the root of -r, from the repositories of -R or those of the
 // root. It takes them from the cache if they are there, or only downloads them to that of -c.
 func (f *fake) xbpsInstall(args []string) error {
 	o, packages := options(args, "Rrc")
 	root := o["r"][0]
-	url := ""
-	if len(o["R"]) > 0 {
-		url = o["R"][0]
-	} else {
-		text, err := os.ReadFile(root + "/etc/xbps.d/00-repository-main.conf")
-		if err != nil {
-			return errors.New("no repository but that of the distribution")
+	urls := o["R"]
+	if len(urls) == 0 {
+		files, _ := filepath.Glob(root + "/etc/xbps.d/*-repository-*.conf")
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			urls = append(urls, strings.TrimSpace(strings.TrimPrefix(string(text), "repository=")))
 		}
-		url = strings.TrimSpace(strings.TrimPrefix(string(text), "repository="))
 	}
 	if slices.Contains(packages, "base-system") { // it depends on the newest kernel
 		conf, _ := os.ReadFile(root + "/etc/xbps.d/10-kernel.conf")
@@ -92,7 +93,7 @@ func (f *fake) xbpsInstall(args []string) error {
 	if only {
 		cache = o["c"][0]
 	}
-	if err := verified(root, url, cache, packages); err != nil || only {
+	if err := verified(root, urls, cache, packages); err != nil || only {
 		return err
 	}
 	return f.unpack(root, packages...)

@@ -22,6 +22,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -179,13 +180,19 @@ func trusted(root, url string) (*rsa.PublicKey, error) {
 	}
 }
 
-// verified downloads packages that a cache does not have, and verifies their signatures.
-func verified(root, url, cache string, packages []string) error {
-	key, err := trusted(root, url)
-	if err != nil {
-		return err
-	}
+// verified downloads packages that a cache does not have, and verifies their signatures. Intel's
+// microcode is not free.
+func verified(root string, urls []string, cache string, packages []string) error {
 	for _, p := range packages {
+		i := slices.IndexFunc(urls, func(u string) bool { return strings.HasSuffix(u, "/nonfree") == (p == "intel-ucode") })
+		if i < 0 {
+			return fmt.Errorf("Package '%s' not found in repository pool.", p)
+		}
+		url := urls[i]
+		key, err := trusted(root, url)
+		if err != nil {
+			return err
+		}
 		file := p + "-1_1.x86_64.xbps"
 		text, err := cached(url, cache, file)
 		if err != nil {

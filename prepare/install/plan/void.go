@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/prepare/install/spec"
 )
 
@@ -58,11 +59,30 @@ func (r *recipe) voidDownload() {
 	r.run("download-trust", "trust there the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(),
 		dir).check("test", "-e", dir+r.keys())
 	r.ignoreKernel("download-ignore", dir)
-	r.run("download", "download the packages and verify their signatures", "env", "XBPS_ARCH="+r.voidArch(),
-		"xbps-install", "-Sy", "--download-only", "-R", s.Mirror, "-r", dir, "-c", dir+"/cache").
+	argv := []string{"env", "XBPS_ARCH=" + r.voidArch(), "xbps-install", "-Sy", "--download-only", "-R", s.Mirror}
+	for _, name := range r.otherRepositories() {
+		argv = append(argv, "-R", r.repository(name))
+	}
+	r.run("download", "download the packages and verify their signatures", append(argv, "-r", dir, "-c", dir+"/cache")...).
 		check("test", "-d", dir+"/cache").Redo = true
 	r.download = []string{"base-system"}
 	r.ofDownload(first)
+}
+
+// otherRepositories are the names of the repositories that the packages need besides the main one.
+func (r *recipe) otherRepositories() []string {
+	switch {
+	case r.spec.Flatpak && r.spec.Libc == "glibc": // only it has programs of 32 bits
+		return []string{"nonfree", "multilib", "multilib-nonfree"}
+	case r.spec.Flatpak || r.spec.Microcode == "intel":
+		return []string{"nonfree"}
+	}
+	return nil
+}
+
+// repository is the URL of such a repository: a mirror of Void has it below the main one.
+func (r *recipe) repository(name string) string {
+	return strings.TrimSuffix(r.spec.Mirror, "/") + "/" + strings.ReplaceAll(name, "-", "/")
 }
 
 // keys are the keys that the new system trusts: a folder, or a file.
@@ -81,7 +101,7 @@ func (r *recipe) ignoreKernel(id, root string) {
 
 // xbps adds a step that installs packages into the new system.
 func (r *recipe) xbps(id, purpose string, packages ...string) {
-	r.download = append(r.download, packages...)
+	r.download = lists.AddNew(r.download, packages...)
 	r.in(id, purpose, append([]string{"xbps-install", "-Sy"}, packages...)...)
 }
 
@@ -106,6 +126,10 @@ func (r *recipe) voidBase() {
 		"-r", target, "base-system")
 	r.write("repository-main", "install the other packages from the same repository", "0644",
 		target+"/etc/xbps.d/00-repository-main.conf", "repository="+s.Mirror)
+	for _, name := range r.otherRepositories() { // replaces the file of this name that the package void-repo-NAME has
+		r.write("repository-"+name, "install the packages of this repository from the same mirror", "0644",
+			target+"/etc/xbps.d/10-repository-"+name+".conf", "repository="+r.repository(name))
+	}
 	r.bind()
 	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
 		target+"/etc/resolv.conf")
@@ -148,7 +172,6 @@ func (r *recipe) voidExtras() {
 	case "intel":
 		r.xbps("nonfree", "add the repository of the microcode", "void-repo-nonfree")
 		r.xbps("microcode", "install the microcode", "intel-ucode")
-		r.download = r.download[:len(r.download)-1] // of another repository
 	case "amd":
 		r.xbps("microcode", "install the microcode", "linux-firmware-amd")
 	}
@@ -156,9 +179,9 @@ func (r *recipe) voidExtras() {
 		r.voidDesktop()
 	}
 	if s.Flatpak {
-		repos := []string{"void-repo-nonfree"}
-		if s.Libc == "glibc" { // only it has programs of 32 bits
-			repos = append(repos, "void-repo-multilib", "void-repo-multilib-nonfree")
+		var repos []string
+		for _, name := range r.otherRepositories() {
+			repos = append(repos, "void-repo-"+name)
 		}
 		r.xbps("flatpak-repos", "add repositories", repos...)
 		r.xbps("flatpak", "install Flatpak", "flatpak")
@@ -166,11 +189,7 @@ func (r *recipe) voidExtras() {
 			"https://dl.flathub.org/repo/flathub.flatpakrepo")
 	}
 	if len(s.Packages) > 0 {
-		before := r.download
 		r.xbps("packages", "install the packages of the specification", s.Packages...)
-		if s.Flatpak || s.Microcode == "intel" { // they may be of the repositories that are there now
-			r.download = before
-		}
 	}
 	if len(s.SSHKeys) > 0 || slices.ContainsFunc(s.Users, func(u spec.User) bool { return len(u.SSHKeys) > 0 }) {
 		if !s.Desktop {
