@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"bakeoff/prepare/install/plan"
@@ -23,8 +22,7 @@ import (
 type archive struct {
 	url     string
 	spoiled string // a package that was changed after it was listed
-	gone    func() bool
-	refused atomic.Int64 // requests after it was gone
+	outage
 }
 
 func newArchive(t *testing.T) *archive {
@@ -38,9 +36,7 @@ func newArchive(t *testing.T) *archive {
 func (a *archive) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	name := filepath.Base(q.URL.Path)
 	switch {
-	case a.gone != nil && a.gone():
-		a.refused.Add(1)
-		http.Error(w, "the mirror is gone", http.StatusServiceUnavailable)
+	case a.refuses(w):
 	case name == "InRelease" && strings.Contains(q.URL.Path, "/dists/"):
 		fmt.Fprintln(w, "a list of packages")
 	case name == a.spoiled+".deb":
@@ -198,18 +194,34 @@ func (f *fake) baseArchive(root, to string) error {
 // destroyed reports whether a step of an installation that destroys something began.
 func destroyed(record string) bool { return inJournal(record, eventStart, "partition") }
 
-// TestMirrorGone installs Debian from a mirror that is gone when the first step that destroys
-// something begins. It is killed before and after that, and loses its power when the new system has
-// the packages. Nothing asks the mirror again.
+// TestMirrorGone installs Debian and Void from a mirror that is gone when the first step that destroys
+// something begins. Each installation is killed before and after that, and loses its power when the new
+// system has the packages. Nothing asks the mirror again.
 func TestMirrorGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs on a loop device")
 	}
-	for _, base := range []bool{false, true} {
-		t.Run(map[bool]string{false: "mmdebstrap", true: "archive"}[base], func(t *testing.T) {
+	debian := []string{"/var/lib/dpkg/info/vim.list", "/var/lib/dpkg/info/systemd-resolved.list",
+		"/var/lib/apt/lists/mirror_dists_trixie_InRelease"}
+	kills := []string{"download-status:mid", "download-lists:mid", "download:mid", "download:ran", "partition:ran",
+		"base:mid", "lists:ran", "cache:mid", "tools:mid", "packages:noted"}
+	for _, c := range []struct {
+		name, spec string
+		kills      []string // the power is lost at the last one
+		files      []string // of the new system
+		cache      string   // it is left empty
+	}{
+		{"mmdebstrap", debianSpec, kills, debian, "/var/cache/apt/archives/*"},
+		{"archive", debianSpec + "base: {file: %[1]s/base.tar, sha256: %[6]s}\n", kills, debian, "/var/cache/apt/archives/*"},
+		{"void", strings.Replace(voidSpec, "amd", "intel", 1) + "packages: [tmux]\n",
+			[]string{"download:mid", "download:ran", "partition:ran", "lists:mid", "cache:mid", "base:mid", "kernel:ran",
+				"microcode:mid", "desktop:noted"},
+			[]string{"/var/db/xbps/intel-ucode", "/var/db/xbps/flatpak", "/var/db/xbps/tmux"}, "/var/cache/xbps"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			m := newMachine(t, 1)
-			text := debianSpec
-			if base {
+			text := c.spec
+			if c.name == "archive" {
 				if err := (&fake{}).baseArchive(t.TempDir(), m.dir+"/base.tar"); err != nil {
 					t.Fatal(err)
 				}
@@ -218,14 +230,17 @@ func TestMirrorGone(t *testing.T) {
 					t.Fatal(err)
 				}
 				sum := sha256.Sum256(b)
-				text += "base: {file: " + m.dir + "/base.tar, sha256: " + hex.EncodeToString(sum[:]) + "}\n"
+				text = strings.ReplaceAll(text, "%[6]s", hex.EncodeToString(sum[:]))
 			}
 			p := m.plan(text)
 			m.powerOn()
 			record := m.begin(p, "gone")
-			m.deb.gone = func() bool { return destroyed(record) }
-			for _, at := range []string{"download-status:mid", "download-lists:mid", "download:mid", "download:ran",
-				"partition:ran", "base:mid", "lists:ran", "cache:mid", "tools:mid", "packages:noted"} {
+			mirror, system := &m.deb.outage, "debian"
+			if c.name == "void" {
+				mirror, system = &m.xbps.outage, "void"
+			}
+			mirror.gone = func() bool { return destroyed(record) }
+			for n, at := range c.kills {
 				id, how, _ := strings.Cut(at, ":")
 				i := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.ID == id })
 				out, err := m.run(record, fmt.Sprintf("ENGINE_KILL=%d:%s", i, how))
@@ -233,7 +248,7 @@ func TestMirrorGone(t *testing.T) {
 					t.Fatalf("not killed at %s: %v\n%s", at, err, out)
 				}
 				m.unlocked(record)
-				if id == "packages" {
+				if n == len(c.kills)-1 {
 					m.powerOff()
 					m.powerOn()
 				}
@@ -241,17 +256,16 @@ func TestMirrorGone(t *testing.T) {
 			if out, err := m.run(record); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			if n := m.deb.refused.Load(); n > 0 || !m.deb.gone() {
+			if n := mirror.refused.Load(); n > 0 || !mirror.gone() {
 				t.Errorf("%d requests after the mirror was gone", n)
 			}
-			root := m.dir + "/keep/pool/zroot/ROOT/debian"
-			for _, name := range []string{"/var/lib/dpkg/info/vim.list", "/var/lib/dpkg/info/systemd-resolved.list",
-				"/var/lib/apt/lists/mirror_dists_trixie_InRelease"} {
+			root := m.dir + "/keep/pool/zroot/ROOT/" + system
+			for _, name := range c.files {
 				if _, err := os.Stat(root + name); err != nil {
 					t.Error(err)
 				}
 			}
-			if left, _ := filepath.Glob(root + "/var/cache/apt/archives/*"); len(left) > 0 {
+			if left, _ := filepath.Glob(root + c.cache); len(left) > 0 {
 				t.Errorf("the new system keeps %q", left)
 			}
 			if out, err := m.run(record, "ENGINE_VERIFY=1"); err != nil {

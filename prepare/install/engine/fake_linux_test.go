@@ -88,6 +88,11 @@ func (f *fake) xbpsInstall(args []string) error {
 			packages = append(packages, "linux")
 		}
 	}
+	if len(o["Sy"]) > 0 {
+		if err := xbpsSync(root, urls); err != nil {
+			return err
+		}
+	}
 	cache := root + "/var/cache/xbps"
 	only := len(o["-download-only"]) > 0
 	if only {

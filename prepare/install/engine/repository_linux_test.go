@@ -3,6 +3,7 @@ package engine
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto"
 	"crypto/md5"
@@ -24,6 +25,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -34,6 +36,23 @@ type repository struct {
 	key         *rsa.PrivateKey
 	fingerprint string
 	spoiled     string // a package that was changed after it was signed
+	outage
+}
+
+// outage is the end of a server.
+type outage struct {
+	gone    func() bool
+	refused atomic.Int64 // requests after it was gone
+}
+
+// refuses reports whether the server is gone, and answers the request then.
+func (o *outage) refuses(w http.ResponseWriter) bool {
+	if o.gone == nil || !o.gone() {
+		return false
+	}
+	o.refused.Add(1)
+	http.Error(w, "the mirror is gone", http.StatusServiceUnavailable)
+	return true
 }
 
 // newRepository starts a repository that has every package, and writes its key to a folder.
@@ -79,6 +98,7 @@ func (r *repository) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	file, signature := strings.CutSuffix(name, ".sig2")
 	text := []byte("the package " + file)
 	switch {
+	case r.refuses(w):
 	case name == "x86_64-repodata":
 		z := gzip.NewWriter(w)
 		t := tar.NewWriter(z)
@@ -144,9 +164,31 @@ func publicKey(plist []byte) (*rsa.PublicKey, error) {
 	return key.(*rsa.PublicKey), nil
 }
 
+// indexOf is the file in a root for the index of a repository.
+func indexOf(root, url string) string {
+	return root + "/var/db/xbps/" + strings.NewReplacer(".", "_", "/", "_", ":", "_").Replace(url) + "/x86_64-repodata"
+}
+
+// xbpsSync downloads the index of each repository. Like xbps, it continues without those that it does
+// not get.
+func xbpsSync(root string, urls []string) error {
+	for _, url := range urls {
+		text, err := get(url + "/" + cmp.Or(os.Getenv("XBPS_ARCH"), "x86_64") + "-repodata")
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "[reposync] failed to fetch file `%s': %v\n", url, err)
+			continue
+		}
+		name := indexOf(root, url)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, text, 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // trusted returns the key that root stores for a repository. Without one, xbps-install asks.
 func trusted(root, url string) (*rsa.PublicKey, error) {
-	data, err := get(url + "/x86_64-repodata")
+	data, err := os.ReadFile(indexOf(root, url))
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +226,10 @@ func trusted(root, url string) (*rsa.PublicKey, error) {
 // microcode is not free.
 func verified(root string, urls []string, cache string, packages []string) error {
 	for _, p := range packages {
-		i := slices.IndexFunc(urls, func(u string) bool { return strings.HasSuffix(u, "/nonfree") == (p == "intel-ucode") })
+		i := slices.IndexFunc(urls, func(u string) bool {
+			_, err := os.Stat(indexOf(root, u)) // xbps leaves out a repository without an index
+			return err == nil && strings.HasSuffix(u, "/nonfree") == (p == "intel-ucode")
+		})
 		if i < 0 {
 			return fmt.Errorf("Package '%s' not found in repository pool.", p)
 		}
@@ -245,7 +290,7 @@ func TestRepository(t *testing.T) {
 	}
 
 	record = m.begin(m.plan(plainSpec+"libc: musl\n"), "musl")
-	if out, err := m.run(record); err == nil || !strings.Contains(out, "failed to fetch repository") {
+	if out, err := m.run(record); err == nil || !strings.Contains(out, "'base-system' not found in repository pool") {
 		t.Fatalf("a repository without packages for musl: %v\n%s", err, out)
 	}
 	if got := m.must("wipefs", m.disk); got != "" {

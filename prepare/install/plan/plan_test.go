@@ -92,21 +92,21 @@ func TestArticle(t *testing.T) {
 		"zfs create -o mountpoint=none zroot/ROOT\n", "zfs create -o mountpoint=/ -o canmount=noauto zroot/ROOT/void\n",
 		"zfs create -o mountpoint=/home zroot/home\n", "zpool set bootfs=zroot/ROOT/void zroot\n",
 		"zfs mount zroot/ROOT/void\n", "zfs mount zroot/home\n",
-		"XBPS_ARCH=x86_64 xbps-install -Sy -R https://mirrors.servercentral.com/voidlinux/current -r /mnt base-system\n",
+		"XBPS_ARCH=x86_64 xbps-install -y -R https://mirrors.servercentral.com/voidlinux/current -r /mnt base-system\n",
 		"/etc/hostid /mnt/etc/hostid\n", "/etc/zfs/zroot.key /mnt/etc/zfs/zroot.key\n",
 		"cryptsetup luksFormat --batch-mode --type luks1", "mkswap /dev/mapper/cryptswap\n",
-		"/dev/mapper/cryptswap none swap defaults 0 0\n", "xbps-install -Sy cryptsetup\n",
+		"/dev/mapper/cryptswap none swap defaults 0 0\n", "xbps-install -y cryptsetup\n",
 		"if=/dev/urandom of=/mnt/boot/volume.key", "cryptsetup luksAddKey", "chmod 000 /mnt/boot/volume.key\n",
 		" /boot/volume.key luks\n", `install_items+=" /etc/zfs/zroot.key /boot/volume.key /etc/crypttab "`,
 		`KEYMAP="us"`, `HARDWARECLOCK="UTC"`, "/usr/share/zoneinfo/Europe/Rome /etc/localtime\n",
 		"stdin:    en_US.UTF-8 UTF-8\n", "stdin:    en_US ISO-8859-1\n", "LANG=en_US.UTF-8\n",
-		"xbps-reconfigure -f glibc-locales\n", `nofsck="yes"`, `omit_dracutmodules+=" btrfs "`, "xbps-install -Sy zfs\n",
+		"xbps-reconfigure -f glibc-locales\n", `nofsck="yes"`, `omit_dracutmodules+=" btrfs "`, "xbps-install -y zfs\n",
 		"zfs set org.zfsbootmenu:commandline=quiet zroot/ROOT\n",
 		"zfs set org.zfsbootmenu:keysource=zroot/ROOT/void zroot\n", "rd.luks.uuid=", "resume=/dev/mapper/cryptswap",
 		"mkfs.vfat -F32", "mkdir -p /mnt/boot/efi\n", "/mnt/boot/efi/EFI/ZBM/VMLINUZ.EFI\n",
 		"/mnt/boot/efi/EFI/ZBM/VMLINUZ-BACKUP.EFI\n",
 		`-p 1 -L 'ZFSBootMenu (Backup)' -l '\EFI\ZBM\VMLINUZ-BACKUP.EFI'`, `-p 1 -L ZFSBootMenu -l '\EFI\ZBM\VMLINUZ.EFI'`,
-		"xbps-install -Sy void-repo-nonfree\n", "xbps-install -Sy intel-ucode\n", "xbps-reconfigure -fa\n",
+		"xbps-install -y void-repo-nonfree\n", "xbps-install -y intel-ucode\n", "xbps-reconfigure -fa\n",
 		"vim nano dbus elogind polkit xorg xorg-fonts xorg-video-drivers xorg-input-drivers dejavu-fonts-ttf " +
 			"terminus-font NetworkManager pipewire alsa-pipewire wireplumber xdg-user-dirs unzip gzip xz 7zip\n",
 		"kde-plasma dolphin konsole firefox kdegraphics-thumbnailers ffmpegthumbs vlc ark kwrite discover kf6-purpose\n",
@@ -117,7 +117,7 @@ func TestArticle(t *testing.T) {
 		"/usr/share/examples/pipewire/20-pipewire-pulse.conf /etc/pipewire/pipewire.conf.d/",
 		"/usr/share/alsa/alsa.conf.d/50-pipewire.conf /etc/alsa/conf.d/",
 		"/usr/share/alsa/alsa.conf.d/99-pipewire-default.conf /etc/alsa/conf.d/",
-		"xbps-install -Sy void-repo-nonfree void-repo-multilib void-repo-multilib-nonfree\n", "xbps-install -Sy flatpak\n",
+		"xbps-install -y void-repo-nonfree void-repo-multilib void-repo-multilib-nonfree\n", "xbps-install -y flatpak\n",
 		"flatpak remote-add --if-not-exists flathub https://dl.flathub.org/repo/flathub.flatpakrepo\n",
 		"useradd -m anna\n", "video,wheel,plugdev,kvm,audio,network anna\n", "rm -f /mnt/etc/resolv.conf\n",
 		"/run/NetworkManager/resolv.conf /etc/resolv.conf\n", "zpool export zroot\n",
@@ -326,6 +326,29 @@ func TestBase(t *testing.T) {
 	}
 	if b := p.Step("base"); b.Argv[0] != "tar" || !slices.Contains(b.Argv, "/root/base.tar") || b.Again == nil {
 		t.Errorf("%q unpacks it, again %q", b.Argv, b.Again)
+	}
+}
+
+// TestVoidDownloads: the indexes are read once, before the disk is touched, or with none whenever
+// packages are installed.
+func TestVoidDownloads(t *testing.T) {
+	for _, dir := range []string{"/d", "none"} {
+		s, facts := article(t)
+		s.Downloads = dir
+		p := mustPlan(t, s, facts)
+		if there := p.Step("repository") != nil; there != (dir == "none") {
+			t.Errorf("%s: there is a step repository: %v", dir, there)
+		}
+		destroys := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Destroys != "" })
+		for i, step := range p.Steps {
+			at := slices.Index(step.Argv, "xbps-install")
+			if at < 0 {
+				continue
+			}
+			if synced := step.Argv[at+1] == "-Sy"; synced != (i < destroys || dir == "none") {
+				t.Errorf("%s: step %s, where step %d destroys: %q", dir, step.ID, destroys, step.Argv)
+			}
+		}
 	}
 }
 

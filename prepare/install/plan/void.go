@@ -9,17 +9,23 @@ import (
 	"bakeoff/prepare/install/spec"
 )
 
-// xbpsKeys has a file for each key of a repository, named by the fingerprint of the key.
-const xbpsKeys = "/var/db/xbps/keys"
+// xbpsData has what is known about packages and repositories, and xbpsKeys a file for each key of a
+// repository, named by the fingerprint of the key.
+const (
+	xbpsData = "/var/db/xbps"
+	xbpsKeys = xbpsData + "/keys"
+)
 
 // voidZFS is the recipe void-zfs: Void Linux with an encrypted root on ZFS,
 // started by ZFSBootMenu.
 func (r *recipe) voidZFS() {
 	const root = pool + "/ROOT/void"
 	r.verifyLoader()
-	r.assert("repository", "see that the repository answers, and has packages for this C library", "env",
-		"XBPS_ARCH="+r.voidArch(), "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror, "-p", "pkgver", "base-system").
-		expect("base-system").Local = true
+	if r.downloads() == "" {
+		r.assert("repository", "see that the repository answers, and has packages for this C library", "env",
+			"XBPS_ARCH="+r.voidArch(), "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror, "-p", "pkgver", "base-system").
+			expect("base-system").Local = true
+	}
 	if key := r.spec.MirrorKey; key != "" {
 		r.assert("repository-key", "see that the installing system has the key of the repository", "find", xbpsKeys, "-name",
 			key+".plist").expect(key + ".plist").Local = true
@@ -47,8 +53,8 @@ func (r *recipe) voidZFS() {
 
 const xbpsCache = "/var/cache/xbps"
 
-// voidDownload downloads the packages, and verifies their signatures: what is wrong with them
-// shows before the disk is touched. The names come last.
+// voidDownload downloads the index of each repository and the packages, and verifies their
+// signatures: what is wrong with them shows before the disk is touched. The names come last.
 func (r *recipe) voidDownload() {
 	s, dir, first := r.spec, r.downloads(), len(r.Steps)
 	if dir == "" {
@@ -99,10 +105,20 @@ func (r *recipe) ignoreKernel(id, root string) {
 		"ignorepkg=linux-headers")
 }
 
+// xbpsInstall is xbps-install. It reads the index of a repository again only if nothing was downloaded
+// before: the mirror may be gone by now.
+func (r *recipe) xbpsInstall(argv ...string) []string {
+	how := "-y"
+	if r.downloads() == "" {
+		how = "-Sy"
+	}
+	return append([]string{"xbps-install", how}, argv...)
+}
+
 // xbps adds a step that installs packages into the new system.
 func (r *recipe) xbps(id, purpose string, packages ...string) {
 	r.download = lists.AddNew(r.download, packages...)
-	r.in(id, purpose, append([]string{"xbps-install", "-Sy"}, packages...)...)
+	r.in(id, purpose, r.xbpsInstall(packages...)...)
 }
 
 // voidArch is the name that xbps has for the processor and the C library.
@@ -120,10 +136,13 @@ func (r *recipe) voidBase() {
 	if dir := r.downloads(); dir != "" {
 		r.run("cache-folder", "make the folder of packages", "mkdir", "-p", target+xbpsCache).
 			check("test", "-d", target+xbpsCache).Once = true
+		// Each index is in a folder, the database of what is installed there is not.
+		r.run("lists", "give the new system the index of each repository", "find", dir+xbpsData, "-mindepth", "1",
+			"-maxdepth", "1", "-type", "d", "-exec", "cp", "-a", "-t", target+xbpsData, "{}", "+")
 		r.run("cache", "give the new system the downloaded packages", "cp", "-a", dir+"/cache/.", target+xbpsCache)
 	}
-	r.run("base", "install the base system", "env", "XBPS_ARCH="+r.voidArch(), "xbps-install", "-Sy", "-R", s.Mirror,
-		"-r", target, "base-system")
+	r.run("base", "install the base system", append([]string{"env", "XBPS_ARCH=" + r.voidArch()},
+		r.xbpsInstall("-R", s.Mirror, "-r", target, "base-system")...)...)
 	r.write("repository-main", "install the other packages from the same repository", "0644",
 		target+"/etc/xbps.d/00-repository-main.conf", "repository="+s.Mirror)
 	for _, name := range r.otherRepositories() { // replaces the file of this name that the package void-repo-NAME has
