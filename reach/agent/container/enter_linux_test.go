@@ -97,16 +97,26 @@ func TestEnterFailures(t *testing.T) {
 		{[]string{"--umount", "/x", "--", "true"}, fault.Lab, "--private-mounts"},
 		{[]string{"--cpus", "0"}, fault.Lab, "no program"},
 	} {
-		_, _, err := enterHere(t, test.argv...)
+		_, out, err := enterHere(t, test.argv...)
 		if test.argv[0] == "--cgroup" {
 			test.kind = fault.Lab // what is missing is not the program
 		}
 		if err == nil || fault.Of(err) != test.kind || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%q: %v of kind %q, want %q and %q", test.argv, err, fault.Of(err), test.kind, test.says)
 		}
+		if out != "" {
+			t.Errorf("%q: the error is also printed: %q", test.argv, out)
+		}
 	}
-	if exit, _, err := enterHere(t, "--", text); err != nil || exit.Code != 126 {
-		t.Errorf("a file without execute permission: %v, %v", exit, err)
+	if exit, out, err := enterHere(t, "--", text); err != nil || exit.Code != 126 || !strings.Contains(out, text) {
+		t.Errorf("a file without execute permission: %v, %v, %q", exit, err, out)
+	}
+	// A program that prints the mark itself has not failed to start.
+	for _, say := range []string{nsenter.Mark[:4], nsenter.Mark + "x\n", nsenter.Mark + strings.Repeat("x", headBytes)} {
+		exit, out, err := enterHere(t, "--", "sh", "-c", `printf %s "$1" >&2; printf end >&2; exit 9`, "sh", say)
+		if err != nil || exit.Code != 9 || out != say+"end" {
+			t.Errorf("%q: %v, %v, %q", say, exit, err, out)
+		}
 	}
 	// The program's own 127 is not a failure of the agent.
 	if exit, _, err := enterHere(t, "--", "sh", "-c", "echo nothing here >&2; exit 127"); err != nil || exit.Code != 127 {
