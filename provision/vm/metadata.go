@@ -2,6 +2,8 @@ package vm
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,17 +54,23 @@ func (g *Guest) writeMetadata() error {
 	return nil
 }
 
+// maxKeyName is the length of the longest name of a file that has all of its key, in bytes. Linux
+// permits 255.
+const maxKeyName = 200
+
 // fileOfKey is the name of the file of a key: / and a dot at the beginning are escaped as in
-// addresses of the web.
+// addresses of the web. A name that would be too long is cut, and ends in ~ and 32 digits of the
+// SHA-256 of the key.
 func fileOfKey(key string) string {
-	key = strings.NewReplacer("%", "%25", "/", "%2F", "\x00", "%00").Replace(key)
-	if rest, ok := strings.CutPrefix(key, "."); ok {
-		key = "%2E" + rest
+	name := strings.NewReplacer("%", "%25", "/", "%2F", "\x00", "%00").Replace(key)
+	if rest, ok := strings.CutPrefix(name, "."); ok {
+		name = "%2E" + rest
 	}
-	if len(key) > 200 {
-		key = key[:200]
+	if len(name) > maxKeyName {
+		sum := sha256.Sum256([]byte(key))
+		name = strings.ToValidUTF8(name[:maxKeyName], "") + "~" + hex.EncodeToString(sum[:16])
 	}
-	return key
+	return name
 }
 
 // writeFolder makes the files of a folder these.

@@ -3,10 +3,13 @@ package vm
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/guest/qemu"
@@ -200,5 +203,23 @@ func TestFileOfKey(t *testing.T) {
 		if got := fileOfKey(key); got != want {
 			t.Errorf("%s: %s", key, got)
 		}
+	}
+	// Long keys keep different files, whose names are UTF-8 and not those of other keys.
+	begin := "x" + strings.Repeat("ä", 120)
+	names := map[string]bool{}
+	for _, key := range []string{begin, begin + "1", begin + "2", strings.Repeat("k", maxKeyName),
+		strings.Repeat("k", maxKeyName) + "1", strings.Repeat("k", maxKeyName) + "2", strings.Repeat("k", 1000)} {
+		got := fileOfKey(key)
+		if names[got] || len(got) > 255 || !utf8.ValidString(got) {
+			t.Errorf("%s: %s", key, got)
+		}
+		names[got] = true
+		if err := os.WriteFile(filepath.Join(t.TempDir(), got), nil, 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := fileOfKey(strings.Repeat("k", 201)); got !=
+		strings.Repeat("k", 200)+"~ebf0ead0a3b837bc388d6a36c93833ff" {
+		t.Errorf("%s", got)
 	}
 }
