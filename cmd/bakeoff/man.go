@@ -8,7 +8,6 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // manPages returns a manual page for every command that help shows
@@ -39,12 +38,12 @@ func manPage(c *cobra.Command) []byte {
 			}
 		}
 	}
-	if c.HasLocalFlags() && c.HasParent() {
+	if flags := visibleFlags(c); len(flags) > 0 && c.HasParent() {
 		b.WriteString(".SH OPTIONS\n")
-		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		for _, f := range flags {
 			name, meaning := flagText(f)
 			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", escapeRoff(name), escapeRoff(meaning))
-		})
+		}
 	}
 	if c.Example != "" {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", escapeRoff(outdent(c.Example)))
