@@ -540,7 +540,10 @@ func (a *app) vmConsole() *cobra.Command {
 			"first prints the last lines that the guest printed before. ^] leaves the console; the guest\n"+
 			"continues to run.",
 		"  sudo bakeoff vm console web",
-		func(ctx context.Context, g *vm.Guest) error { return a.attach(ctx, g, g.Printed(scrollback)) })
+		func(ctx context.Context, g *vm.Guest) error {
+			_, err := a.attach(ctx, g, g.Printed(scrollback))
+			return err
+		})
 }
 
 // leave is the key that leaves a console: ^].
@@ -549,22 +552,24 @@ const leave = 0x1d
 // scrollback bounds what a console shows of the time before, in bytes.
 const scrollback = 4 << 10
 
-// attach connects the streams of this command to the console of a guest, after a text.
-func (a *app) attach(ctx context.Context, g *vm.Guest, before string) error {
+// attach connects the streams of this command to the console of a guest, after a text. ended tells
+// that the console ended, and not that the user or a signal left it.
+func (a *app) attach(ctx context.Context, g *vm.Guest, before string) (ended bool, err error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", g.Path(qemu.SocketConsole))
 	if err != nil {
-		return fault.WithFix(fault.Op("console", err), "run `bakeoff vm start "+g.UUID+"`, or see `bakeoff vm logs`")
+		return false, fault.WithFix(fault.Op("console", err), "run `bakeoff vm start "+g.UUID+
+			"`, or see `bakeoff vm logs`")
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	if _, err := io.WriteString(a.Out, before); err != nil {
-		return err
+		return false, err
 	}
 	if f, ok := terminalOf(a.In); ok {
 		old, err := term.MakeRaw(int(f.Fd()))
 		if err != nil {
-			return fault.Op("console", err)
+			return false, fault.Op("console", err)
 		}
 		defer term.Restore(int(f.Fd()), old)
 		if g.TTY {
@@ -590,59 +595,9 @@ func (a *app) attach(ctx context.Context, g *vm.Guest, before string) error {
 		}
 	}()
 	if _, err = io.Copy(a.Out, c); errors.Is(err, net.ErrClosed) {
-		err = nil
+		return false, nil
 	}
-	return err
-}
-
-func (a *app) vmLogs() *cobra.Command {
-	return a.guestVerb("logs GUEST", "Print the output of a guest",
-		"logs prints the console output of a guest. bakeoff keeps the last 10 to 20 MiB.",
-		"  sudo bakeoff vm logs web | tail",
-		func(_ context.Context, g *vm.Guest) error {
-			for _, name := range []string{g.ConsoleLog() + ".1", g.ConsoleLog()} {
-				f, err := os.Open(name)
-				if errors.Is(err, os.ErrNotExist) {
-					continue
-				}
-				if err != nil {
-					return err
-				}
-				_, err = io.Copy(a.Out, f)
-				if err = errors.Join(err, f.Close()); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-}
-
-func (a *app) vmExec() *cobra.Command {
-	var tty bool
-	c := &cobra.Command{
-		Use:   "exec [-t] GUEST -- COMMAND [ARGUMENT...]",
-		Short: "Run a program in a guest",
-		Long: `exec runs a program in a running guest: a container, or a machine that was made from a
-service folder or a container image. In a machine, exec runs only one program at a time. The
-exit code is that of the program. With -t, the program has a terminal: a shell has job
-control, and editors know the size of the window.`,
-		Example: "  sudo bakeoff vm exec web -- nginx -T\n  sudo bakeoff vm exec -t web -- sh",
-		Args:    cli.Between(2, math.MaxInt, "GUEST and COMMAND"),
-		RunE: a.onGuest(func(ctx context.Context, c *cobra.Command, g *vm.Guest, argv []string) (err error) {
-			var exit conn.Exit
-			if tty {
-				exit, err = a.execTerminal(ctx, c, g, argv)
-			} else {
-				exit, err = g.Exec(ctx, conn.Cmd{Argv: argv, Stdin: a.In, Stdout: a.Out, Stderr: a.Err})
-			}
-			if err == nil && !exit.OK() {
-				return cli.Exit{Code: exit.Code}
-			}
-			return err
-		}),
-	}
-	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the program a terminal")
-	return c
+	return true, err
 }
 
 // infoKinds are the kinds of information about a machine of QEMU, and the commands of its monitor. The

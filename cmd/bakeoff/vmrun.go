@@ -90,7 +90,10 @@ The guest writes to its own disk; FILE stays unchanged. With --disk-size, an ins
 empty disk. The machine starts from the ISO image until this disk has a boot loader. Ports are published at 127.0.0.1
 unless -p names another address. -v mounts a folder in a container, and in the machine of a
 service or an image (virtiofs). A machine with its own system can mount the folders by 9p:
-"bakeoff vm info GUEST filesystems" prints the commands.`,
+"bakeoff vm info GUEST filesystems" prints the commands.
+
+When the program of a container ends, run --console ends with the exit code of the program. The exit
+code is 0 for a machine, after ^], and if another command stops the guest.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/web -p 8080:80 --driver lxc
@@ -341,10 +344,29 @@ func (r *guestRunner) sayStarted(ctx context.Context, g *vm.Guest) error {
 	if !r.console {
 		return nil
 	}
-	if !g.Brand.Machine() { // its program waits for this
-		return r.attach(ctx, g, "")
+	if g.Brand.Machine() {
+		_, err := r.attach(ctx, g, g.Printed(scrollback))
+		return err
 	}
-	return r.attach(ctx, g, g.Printed(scrollback))
+	end, err := g.FollowEnd()
+	if err != nil {
+		return err
+	}
+	defer end.Close()
+	ended, err := r.attach(ctx, g, "") // its program waits for this
+	if err != nil || !ended {
+		return err
+	}
+	last, err := end.Await(ctx)
+	switch {
+	case err != nil:
+		return err
+	case last.Exit != nil && *last.Exit != 0:
+		return cli.Exit{Code: *last.Exit}
+	case last.State == vm.Failed:
+		return fault.New(fault.Lab, "guest %s has failed: %s", g.UUID, last.Why)
+	}
+	return nil
 }
 
 // supervisor is a process that will hold a guest. Its start takes as long as the other things

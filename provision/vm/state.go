@@ -2,6 +2,8 @@ package vm
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/journal"
 	"bakeoff/base/lock"
+	"bakeoff/base/sleep"
 )
 
 // State is where a guest is in its life. The words are vmadm's.
@@ -96,6 +99,10 @@ func lastTransition(name string) (t Transition, err error) {
 		return t, err
 	}
 	defer f.Close()
+	return lastOf(f)
+}
+
+func lastOf(f *os.File) (t Transition, err error) {
 	info, err := f.Stat()
 	if err != nil {
 		return t, err
@@ -106,11 +113,11 @@ func lastTransition(name string) (t Transition, err error) {
 	}
 	end := bytes.LastIndexByte(tail, '\n')
 	if end < 0 {
-		return t, fault.New(fault.Lab, "%s has no complete line", name)
+		return t, fault.New(fault.Lab, "%s has no complete line", f.Name())
 	}
 	line := tail[:end]
 	line = line[bytes.LastIndexByte(line, '\n')+1:]
-	return t, fault.Wrap(fault.Lab, name, json.Unmarshal(line, &t))
+	return t, fault.Wrap(fault.Lab, f.Name(), json.Unmarshal(line, &t))
 }
 
 // History returns what happened to the guest, the oldest first.
@@ -123,6 +130,47 @@ func (g *Guest) History() ([]Transition, error) {
 	lines, _, err := transitions.Read(f)
 	return lines, err
 }
+
+// Ending tells how a guest has ended, also one that removes itself then.
+type Ending struct {
+	g       *Guest
+	journal *os.File
+}
+
+// FollowEnd is called while the guest runs.
+func (g *Guest) FollowEnd() (*Ending, error) {
+	f, err := os.Open(g.Path(fileJournal))
+	return &Ending{g, f}, fault.Op("guest "+g.name(), err)
+}
+
+// Close forgets the guest.
+func (e *Ending) Close() error { return e.journal.Close() }
+
+// Await returns what the supervisor of a guest writes when the guest ends. It is called when the
+// console has ended, and waits for a short time only: a client that does not read loses its console,
+// too. A supervisor that was killed writes nothing: the guest failed.
+func (e *Ending) Await(ctx context.Context) (t Transition, err error) {
+	bounded, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	for {
+		held := lock.HeldBy(e.g.Path(fileLife)) // first: a supervisor that ends writes its last line before
+		if t, err = lastOf(e.journal); err != nil {
+			return t, fault.Op("guest "+e.g.name(), err)
+		}
+		switch {
+		case t.State != Running && t.State != Stopping:
+			return t, nil
+		case held == nil:
+			return Transition{State: Failed, Why: killedWhile(t.State)}, nil
+		}
+		if sleep.For(bounded, endStep) != nil {
+			return t, fault.WithFix(cmp.Or(ctx.Err(), fault.New(fault.Lab, "the console has ended, but guest %s runs",
+				e.g.name())), "run `bakeoff vm console "+e.g.UUID+"`")
+		}
+	}
+}
+
+func killedWhile(s State) string { return "its supervisor was killed while the guest was " + string(s) }
 
 // refresh reads the state of the guest. If the journal says that it runs, and no supervisor
 // holds it, the supervisor was killed or the host lost its power: the guest failed.
@@ -149,7 +197,7 @@ func (g *Guest) refresh() error {
 		if again, err := lastTransition(g.Path(fileJournal)); err == nil && !again.At.Equal(t.At) {
 			return g.refresh()
 		}
-		g.State, g.Why = Failed, "its supervisor was killed while the guest was "+string(t.State)
+		g.State, g.Why = Failed, killedWhile(t.State)
 		return nil
 	}
 	g.PID, g.Reached, g.Accelerator, g.VNC = t.PID, t.Ports, t.Accelerator, t.VNC

@@ -76,6 +76,20 @@ func TestConsoleOfContainer(t *testing.T) {
 					t.Errorf("exit code %d, %q, %s", code, out, errs)
 				}
 			}
+			// The command ends as the program does, also if the guest stays.
+			for line, want := range map[string]int{"exit 7": 7, "kill -9 $$": 137} {
+				if _, errs, code := h.Bakeoff(t, limit, append(run, "/bin/busybox", "sh", "-c", line)...); code != want {
+					t.Errorf("%s: exit code %d, %s", line, code, errs)
+				}
+			}
+			keep := []string{"vm", "run", dir, "--driver", name, "--memory", "64MiB", "--console", "--name", "kept", "--"}
+			if _, errs, code := h.Bakeoff(t, limit, append(keep, "/bin/busybox", "false")...); code != 1 || errs != "" {
+				t.Errorf("exit code %d, %s", code, errs)
+			}
+			do(t, h, "delete", "kept")
+			if _, errs, code := h.Bakeoff(t, limit, append(run, "/nope")...); code != 1 || !strings.Contains(errs, "/nope") {
+				t.Errorf("a missing program: exit code %d, %s", code, errs)
+			}
 			start := func(args ...string) (*session, *os.File, func()) {
 				c := h.Command(args...)
 				outside, err := pty.StartWithSize(c, &pty.Winsize{Rows: 30, Cols: 100})
