@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,8 +14,11 @@ import (
 
 // The schemas of what the commands of guests print with --json.
 const (
-	vmListSchema  = "bakeoff/vm-list/v1"
-	vmGuestSchema = "bakeoff/vm-guest/v1"
+	vmListSchema    = "bakeoff/vm-list/v1"
+	vmGuestSchema   = "bakeoff/vm-guest/v1"
+	vmExecSchema    = "bakeoff/vm-exec/v1"
+	vmScreenSchema  = "bakeoff/vm-screenshot/v1"
+	vmServiceSchema = "bakeoff/vm-service/v1"
 )
 
 // vmadmNames are the other names that vmadm has for its verbs.
@@ -35,6 +39,10 @@ GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 vm prints data to standard output, and messages to standard error. The exit code is 0 after
 success (also if there was nothing to do), 1 after an error, and 2 for wrong usage.
 
+With --json, a command prints its data as JSON, and a command that changes a guest prints the guest.
+logs and events then print an object for each line. console, send and ssh refuse --json, because
+their output is a stream.
+
 boot, halt, destroy and json are other names of start, stop, delete and get, as for vmadm. In the
 global zone of SmartOS, the commands that vmadm has call vmadm.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
@@ -52,7 +60,7 @@ global zone of SmartOS, the commands that vmadm has call vmadm.`,
 		if also := vmadmNames[sub.Name()]; also != "" {
 			sub.Aliases = []string{also}
 		}
-		c.AddCommand(guestExit(a.orJSON(a.orVmadm(sub))))
+		c.AddCommand(guestExit(noJSON(a.orJSON(a.orVmadm(sub)))))
 		names = append(names, sub.Name())
 	}
 	c.AddCommand(a.vmSupervise())
@@ -115,6 +123,28 @@ func (a *app) guestAsJSON(name string) (uuid string, g any, err error) {
 		return "", nil, err
 	}
 	return found.UUID, found, nil
+}
+
+// streams are the commands whose output is a stream, and what prints JSON in place of them.
+var streams = map[string]string{"console": "use `bakeoff vm logs --json`", "ssh": "use `bakeoff vm exec --json`",
+	"send": "use `bakeoff vm receive --json` at the other end"}
+
+// noJSON lets a command whose output is a stream refuse the flag --json that the others have.
+func noJSON(c *cobra.Command) *cobra.Command {
+	instead := streams[c.Name()]
+	if instead == "" {
+		return c
+	}
+	asJSON := false
+	c.Flags().BoolVar(&asJSON, "json", false, "")
+	c.Flags().Lookup("json").Hidden = true
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if asJSON {
+			return cli.Usage(c, errors.New("--json: the output of "+c.Name()+" is a stream; "+instead))
+		}
+		return nil
+	}
+	return c
 }
 
 // guestExit gives c the exit codes of vmadm: 2 for wrong usage, and 1 for every other error.

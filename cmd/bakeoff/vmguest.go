@@ -9,10 +9,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net"
 	"net/netip"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,7 +27,6 @@ import (
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
-	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 

@@ -1,12 +1,59 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"reflect"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
 )
+
+// Every command of guests has --json: to print data as JSON, or to say why its output is a stream.
+func TestEveryCommandHasJSON(t *testing.T) {
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+		if c.HasSubCommands() || c.Hidden {
+			return
+		}
+		if c.Flags().Lookup("json") == nil {
+			t.Errorf("%s has no --json", c.CommandPath())
+		}
+		if streams[c.Name()] == "" {
+			return
+		}
+		err := c.ParseFlags([]string{"--json"})
+		if err == nil {
+			err = c.PreRunE(c, nil)
+		}
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "is a stream") {
+			t.Errorf("%s --json: %v", c.CommandPath(), err)
+		}
+	}
+	check(newApp(io.Discard, t.TempDir()).vmCommand())
+}
+
+// logs --json prints an object for each line.
+func TestLinesAsJSON(t *testing.T) {
+	var out bytes.Buffer
+	err := newApp(&out, t.TempDir()).printLines(strings.NewReader("a\r\n\n<b>\xff\nrest"))
+	want := `{"text":"a"}
+{"text":""}
+{"text":"<b>` + "�" + `"}
+{"text":"rest"}
+`
+	if err != nil || strings.ReplaceAll(out.String(), `\ufffd`, "�") != want {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}
 
 // A machine of bhyve has the kinds of information that bakeoff itself knows, in the words of QEMU.
 func TestInfoOfBhyve(t *testing.T) {

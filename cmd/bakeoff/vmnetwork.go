@@ -139,18 +139,24 @@ func (a *app) networks(ctx context.Context) (out []networkRow, err error) {
 	}
 	all, err := s.Networks().List()
 	for _, n := range all {
-		row := networkRow{Network: n}
-		var guests []string
-		if row.State, err = n.State(ctx); err == nil {
-			guests, err = s.MembersOf(n.Name)
-		}
+		row, err := rowOf(ctx, s, n)
 		if err != nil {
 			return nil, err
 		}
-		row.Guests = append([]string{}, guests...)
 		out = append(out, row)
 	}
 	return out, err
+}
+
+// rowOf is a network with what is known of it now.
+func rowOf(ctx context.Context, s *vm.Store, n *network.Network) (row networkRow, err error) {
+	row.Network = n
+	var guests []string
+	if row.State, err = n.State(ctx); err == nil {
+		guests, err = s.MembersOf(n.Name)
+	}
+	row.Guests = append([]string{}, guests...)
+	return row, err
 }
 
 func (a *app) printNetworks(ctx context.Context, want func(networkRow) bool) error {
@@ -192,7 +198,8 @@ func (a *app) vmNetworkList() *cobra.Command {
 }
 
 func (a *app) vmNetworkDelete() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:     "delete NAME",
 		Short:   "Delete a network without guests",
 		Long:    "delete removes a network, and returns its uplink to this machine. No guest may have a NIC in it.",
@@ -212,9 +219,21 @@ func (a *app) vmNetworkDelete() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return n.Delete(ctx, func() ([]string, error) { return s.MembersOf(n.Name) })
+			var row networkRow
+			if asJSON {
+				if row, err = rowOf(ctx, s, n); err != nil {
+					return err
+				}
+			}
+			err = n.Delete(ctx, func() ([]string, error) { return s.MembersOf(n.Name) })
+			if err != nil || !asJSON {
+				return err
+			}
+			return a.PrintJSON(map[string]any{"schema": vmNetworksSchema, "networks": []networkRow{row}})
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the network as it was, as one JSON object")
+	return c
 }
 
 // networkStep is what apply does with a network.

@@ -18,8 +18,18 @@ import (
 // pictures are the formats of a picture of a screen.
 var pictures = []string{"png", "ppm"}
 
+// printPicture prints where the picture of a screen is.
+func (a *app) printPicture(g *vm.Guest, file, format string) error {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return err
+	}
+	return a.PrintJSON(map[string]string{"schema": vmScreenSchema, "uuid": g.UUID, "file": file, "format": format})
+}
+
 func (a *app) vmScreenshot() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "screenshot GUEST FILE.png|FILE.ppm",
 		Short: "Write a picture of a machine's screen to a file",
 		Long: `screenshot writes a picture of a machine's screen to a file. A machine has a screen if it
@@ -44,13 +54,19 @@ starts a boot loader or an installer, or if its manifest has vnc_port or vnc_pas
 			if err != nil {
 				return err
 			}
-			return atomicfile.Write(args[1], b, 0o644)
+			if err := atomicfile.Write(args[1], b, 0o644); err != nil || !asJSON {
+				return err
+			}
+			return a.printPicture(g, args[1], format)
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the path of the picture in one JSON object")
+	return c
 }
 
 func (a *app) vmSysrq() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:   "sysrq GUEST nmi|screenshot",
 		Short: "Send an interrupt to a machine, or write a picture of its screen",
 		Long: `nmi sends a non-maskable interrupt: most systems then print a stack trace, or panic.
@@ -59,9 +75,17 @@ screenshot writes screen.ppm into the folder of the guest, and prints its path.`
 		Args:    cli.Between(2, 2, "GUEST nmi|screenshot"),
 		RunE: func(c *cobra.Command, args []string) error {
 			do := map[string]func(context.Context, *vm.Guest) error{
-				"nmi": func(ctx context.Context, g *vm.Guest) error { return g.Interrupt(ctx) },
+				"nmi": func(ctx context.Context, g *vm.Guest) error {
+					if err := g.Interrupt(ctx); err != nil || !asJSON {
+						return err
+					}
+					return a.PrintJSON(map[string]any{"schema": vmGuestSchema, "guest": g})
+				},
 				"screenshot": func(ctx context.Context, g *vm.Guest) error {
 					file, err := g.Screenshot(ctx, pictures[1])
+					if err == nil && asJSON {
+						return a.printPicture(g, file, pictures[1])
+					}
 					if err == nil {
 						fmt.Fprintln(a.Out, file)
 					}
@@ -77,4 +101,6 @@ screenshot writes screen.ppm into the folder of the guest, and prints its path.`
 			return do(c.Context(), g)
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the guest, or the path of the picture")
+	return c
 }

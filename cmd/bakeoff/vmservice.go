@@ -122,7 +122,7 @@ install and remove only show what they would do, unless you add --yes.`,
 
 func (a *app) serviceChange(name, short string, plan func(*vm.Service) ([]vm.Change, error),
 	do func(*vm.Service, context.Context) error) *cobra.Command {
-	var yes bool
+	var yes, asJSON bool
 	c := &cobra.Command{Use: name, Short: short, Args: cli.Between(0, 0, ""),
 		Long:    short + ". Without --yes the command only shows what it would do.",
 		Example: "  sudo bakeoff vm service " + name + " --yes",
@@ -142,21 +142,33 @@ func (a *app) serviceChange(name, short string, plan func(*vm.Service) ([]vm.Cha
 					fmt.Fprintf(a.Err, "write %s:\n%s\n", change.Path, change.Text)
 				}
 			}
+			print := func(done bool) error {
+				if !asJSON {
+					return nil
+				}
+				return a.PrintJSON(map[string]any{"schema": vmServiceSchema, "changes": append([]vm.Change{}, changes...),
+					"done": done})
+			}
 			switch {
 			case !yes && len(changes) > 0:
 				fmt.Fprintln(a.Err, "nothing was changed; add --yes to make these changes")
-				return nil
+				return print(false)
 			case !yes || len(changes) == 0 && name == "remove":
 				fmt.Fprintln(a.Err, "no change")
-				return nil
+				return print(false)
 			case !s.Booted():
 				return fault.WithFix(fault.New(fault.Unsupported, "systemd is not PID 1 of this machine"),
 					"let its init system run `bakeoff vm start --autoboot` and `bakeoff vm stop --all`")
 			case os.Getuid() != 0:
 				return fault.WithFix(errors.New("units belong to root"), "run bakeoff as root")
 			}
-			return do(s, c.Context())
+			if err := do(s, c.Context()); err != nil {
+				return err
+			}
+			return print(true)
 		}}
 	c.Flags().BoolVar(&yes, "yes", false, "make the change; without --yes, only show it")
+	c.Flags().BoolVar(&asJSON, "json", false,
+		"print the files to write and to remove, and whether this was done, as one JSON object")
 	return c
 }

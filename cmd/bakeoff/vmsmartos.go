@@ -77,7 +77,7 @@ func (a *app) orVmadm(c *cobra.Command) *cobra.Command {
 var vmadmVerbs = map[string]func(*vmadm) error{
 	"create": (*vmadm).create, "validate": (*vmadm).validate, "update": (*vmadm).update, "list": (*vmadm).list,
 	"lookup": (*vmadm).lookup, "get": (*vmadm).plain, "delete": (*vmadm).plain, "console": (*vmadm).plain,
-	"info": (*vmadm).plain, "sysrq": (*vmadm).plain, "create-snapshot": (*vmadm).plain,
+	"info": (*vmadm).plain, "sysrq": (*vmadm).sysrq, "create-snapshot": (*vmadm).plain,
 	"rollback-snapshot": (*vmadm).plain, "delete-snapshot": (*vmadm).plain, "send": (*vmadm).send,
 	"receive": (*vmadm).receive, "kill": (*vmadm).kill, "events": (*vmadm).events,
 	"reprovision": (*vmadm).reprovision, "start": (*vmadm).start, "stop": (*vmadm).stop, "reboot": (*vmadm).stop,
@@ -172,6 +172,13 @@ func (z *vmadm) plain() error {
 		return err
 	}
 	return z.direct(append([]string{z.c.Name(), g.UUID}, z.args[1:]...)...)
+}
+
+func (z *vmadm) sysrq() error {
+	if asJSON, _ := z.c.Flags().GetBool("json"); asJSON {
+		return fault.WithFix(fault.New(fault.Unsupported, "--json: vmadm sysrq prints no JSON"), "leave it out")
+	}
+	return z.plain()
 }
 
 // given are the flags of a list that were written on the command line, as vmadm writes them.

@@ -254,6 +254,25 @@ func checkPrograms(t *testing.T, h e2e.Home, uuid string) {
 	if _, _, code := h.Bakeoff(t, limit, "vm", "exec", uuid, "--", "sh", "-c", "exit 7"); code != 7 {
 		t.Errorf("the program ended with 7, exec with %d", code)
 	}
+	out, _, code := h.Bakeoff(t, limit, "vm", "exec", uuid, "--json", "--", "sh", "-c",
+		`echo out; printf '\377' >&2; head -c 2000000 /dev/zero | tr '\0' x; kill -9 $$`)
+	var got struct {
+		UUID, Signal, Stdout, Stderr string
+		Argv                         []string
+		Code                         int
+		Truncated                    bool
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 137 || got.Code != 137 || got.Signal != "killed" ||
+		got.UUID != uuid || got.Argv[0] != "sh" || got.Stderr != "\ufffd" || !strings.HasPrefix(got.Stdout, "out\nxxx") ||
+		len(got.Stdout) != 1<<20 || !got.Truncated {
+		t.Errorf("exit code %d, %v: %.300s", code, err, out)
+	}
+	for _, more := range [][]string{nil, {"--json"}} {
+		errs := refused(t, h, 1, "/nope", append(append([]string{"exec"}, more...), uuid, "--", "/nope")...)
+		if strings.Count(errs, "\n") != 1 {
+			t.Errorf("the error of a missing program is %q", errs)
+		}
+	}
 	reached := guest(t, h, uuid).Reached[0]
 	refused(t, h, 1, "address already in use", "run", service(t, "web"), "--brand", "docker", "--name", "second", "-p",
 		strings.TrimPrefix(reached, "127.0.0.1:"))

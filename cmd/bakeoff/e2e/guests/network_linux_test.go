@@ -44,7 +44,11 @@ func removeNetworks(t *testing.T, h e2e.Home) {
 	var namespaces []string
 	for _, n := range networks(t, h) {
 		namespaces = append(namespaces, n.Namespace())
-		do(t, h, "network", "delete", n.Name)
+		var was struct{ Networks []networkRow }
+		if decode(t, do(t, h, "network", "delete", n.Name, "--json"), &was); len(was.Networks) != 1 ||
+			was.Networks[0].ID != n.ID {
+			t.Errorf("network delete --json prints %+v", was)
+		}
 	}
 	for _, ns := range namespaces {
 		for _, at := range []string{"/run/netns/" + ns, "/run/bakeoff/" + ns} {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/provision/vm"
 )
 
 // redSector is a boot sector that fills the screen with red in mode 13h, color 4, and halts.
@@ -116,6 +118,19 @@ func TestScreen(t *testing.T) {
 		t.Errorf("sysrq prints %q", got)
 	} else if b, err := os.ReadFile(got); err != nil || !bytes.HasPrefix(b, []byte("P6\n")) {
 		t.Errorf("sysrq writes %.20q, %v", b, err)
+	}
+	var pictures [2]struct{ UUID, File, Format string }
+	decode(t, do(t, h, "sysrq", "red", "screenshot", "--json"), &pictures[0])
+	decode(t, do(t, h, "screenshot", "red", shot, "--json"), &pictures[1])
+	for i, want := range []string{"/screen.ppm", "/screen.png"} {
+		if got := pictures[i]; got.UUID != guest(t, h, "red").UUID || !strings.HasSuffix(got.File, want) ||
+			!filepath.IsAbs(got.File) || "."+got.Format != filepath.Ext(want) {
+			t.Errorf("--json prints %+v", got)
+		}
+	}
+	var nmi struct{ Guest vm.Guest }
+	if decode(t, do(t, h, "sysrq", "red", "nmi", "--json"), &nmi); nmi.Guest.Alias != "red" {
+		t.Errorf("sysrq --json prints %+v", nmi)
 	}
 	do(t, h, "sysrq", "red", "nmi")
 	refused(t, h, 2, "must end in .png or .ppm", "screenshot", "red", "x.gif")
