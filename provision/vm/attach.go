@@ -296,7 +296,11 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 			resolvers = []netip.Addr{a}
 		}
 	}
-	if err := v.addRoutes(ctx, own); err != nil {
+	routes, err := routesOf(v.g.Guest)
+	if err == nil {
+		err = v.g.store.Networks().AddRoutes(ctx, own, routes...)
+	}
+	if err != nil {
 		return err
 	}
 	if err := v.forwardInside(ctx, own); err != nil || len(resolvers) == 0 {
@@ -309,29 +313,51 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 	return inside.Push(ctx, "/etc/resolv.conf", 0o644, strings.NewReader(text.String()))
 }
 
-// addRoutes adds the routes of the manifest in the namespace of a container.
-func (v *supervisor) addRoutes(ctx context.Context, own string) error {
-	var routes []network.Route
-	for _, to := range slices.Sorted(maps.Keys(v.g.Routes)) {
-		by := fmt.Sprint(v.g.Routes[to])
+// routesOf are the routes of the manifest of a container.
+func routesOf(g manifest.Guest) (routes []network.Route, err error) {
+	for _, to := range slices.Sorted(maps.Keys(g.Routes)) {
+		by := fmt.Sprint(g.Routes[to])
 		r := network.Route{To: to}
 		if kind, rest, ok := strings.Cut(strings.TrimSuffix(by, "]"), "["); ok {
 			i, err := strconv.Atoi(rest)
 			if kind == "macs" || err != nil {
-				i = slices.IndexFunc(v.g.NICs, func(n manifest.NIC) bool { return n.MAC == strings.ToLower(rest) })
+				i = slices.IndexFunc(g.NICs, func(n manifest.NIC) bool { return n.MAC == strings.ToLower(rest) })
 			}
-			if i < 0 || i >= len(v.g.NICs) {
-				return fault.New(fault.Invalid, "routes.%s: %s is not a NIC of the guest", to, by)
+			if i < 0 || i >= len(g.NICs) {
+				return nil, fault.New(fault.Invalid, "routes.%s: %s is not a NIC of the guest", to, by)
 			}
-			r.Device = v.g.NICs[i].Interface
+			r.Device = g.NICs[i].Interface
 		} else if a, err := netip.ParseAddr(by); err == nil {
 			r.Via = a
 		} else {
-			return fault.New(fault.Invalid, "routes.%s: %s is not an address", to, by)
+			return nil, fault.New(fault.Invalid, "routes.%s: %s is not an address", to, by)
 		}
 		routes = append(routes, r)
 	}
-	return v.g.store.Networks().AddRoutes(ctx, own, routes...)
+	return routes, nil
+}
+
+// applyRoutes gives a running container the routes of its manifest in place of those of an old one. If
+// that fails, it has the old ones.
+func (g *Guest) applyRoutes(ctx context.Context, old manifest.Guest) error {
+	live := func(c manifest.Change) bool { return c.When == manifest.Live && strings.HasPrefix(c.Path, "routes.") }
+	if g.State != Running || !slices.ContainsFunc(manifest.Diff(old, g.Guest), live) {
+		return nil
+	}
+	before, err := routesOf(old)
+	if err != nil {
+		return err
+	}
+	after, err := routesOf(g.Guest)
+	if err != nil {
+		return err
+	}
+	without := func(all, others []network.Route) []network.Route {
+		return slices.DeleteFunc(slices.Clone(all), func(r network.Route) bool { return slices.Contains(others, r) })
+	}
+	err = g.store.Networks().ReplaceRoutes(ctx, netns.Own(label(g.UUID)), without(before, after), without(after, before))
+	return fault.WithFix(fault.Wrap(fault.Invalid, "routes", err),
+		"if a route needs an update that takes effect at the next boot, stop the guest first")
 }
 
 // forwardInside makes a container a gateway if it may send packets of others: its programs

@@ -248,7 +248,11 @@ func (g *Guest) replaceManifest(ctx context.Context, m manifest.Guest) error {
 	}
 	old := g.Guest
 	g.Guest = m
-	if err := g.applyLive(ctx, old); err != nil {
+	err = g.applyLive(ctx, old)
+	if err == nil {
+		err = g.applyRoutes(ctx, old) // last, because it undoes itself
+	}
+	if err != nil {
 		g.Guest = old
 		return errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyLive(context.WithoutCancel(ctx), m))
 	}

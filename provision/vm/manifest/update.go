@@ -441,6 +441,16 @@ func Diff(old, new Guest) []Change {
 			out = append(out, Change{Path: p, Old: before[p], New: after[p], When: new.whenOf(p)})
 		}
 	}
+	if !new.LimitsLive() || slices.ContainsFunc(out, func(c Change) bool {
+		return strings.HasPrefix(c.Path, "nics.") && c.When != Live
+	}) {
+		return out
+	}
+	for i := range out { // the NICs that they need are there
+		if strings.HasPrefix(out[i].Path, "routes.") {
+			out[i].When = Live
+		}
+	}
 	return out
 }
 
@@ -484,7 +494,7 @@ func (g Guest) Values(path string) (out []string) {
 // filters are the properties of NICs that say what a guest may send.
 var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_server|blocked_outgoing_ports)$`)
 
-// LimitsLive tells whether limits change while the guest runs.
+// LimitsLive tells whether limits and routes change while the guest runs.
 func (g Guest) LimitsLive() bool {
 	return slices.Contains([]string{Crun, Runc, Nspawn, LXC}, DriverOf(g))
 }

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +91,30 @@ func TestWhenLimitsChange(t *testing.T) {
 		after.CPUCap = 50
 		if c := Diff(old, after); len(c) != 1 || c[0].When != want {
 			t.Errorf("%s: %v", driver, c)
+		}
+	}
+}
+
+// Routes change at once, but not before the NICs that they may need.
+func TestWhenRoutesChange(t *testing.T) {
+	old := Guest{Brand: Docker, NICs: []NIC{{MAC: "02:00:00:00:00:01", NicTag: "a"}},
+		Routes: map[string]any{"10.0.0.0/8": "nics[0]"}}
+	for _, test := range []struct {
+		driver string
+		change func(n *NIC)
+		want   When
+	}{
+		{Crun, func(*NIC) {}, Live}, {LXC, func(*NIC) {}, Live}, {Jail, func(*NIC) {}, NextBoot},
+		{Crun, func(n *NIC) { n.AllowIPSpoofing = true }, Live}, {Crun, func(n *NIC) { n.MTU = 1400 }, NextBoot},
+	} {
+		before, after := old, old
+		before.Driver, after.Driver = test.driver, test.driver
+		after.Routes = map[string]any{"10.0.0.0/8": "10.1.0.1"}
+		after.NICs = slices.Clone(old.NICs)
+		test.change(&after.NICs[0])
+		all := Diff(before, after)
+		if c := all[len(all)-1]; c.Path != "routes.10.0.0.0/8" || c.When != test.want {
+			t.Errorf("%s: %v", test.driver, all)
 		}
 	}
 }

@@ -90,6 +90,28 @@ func (s *Store) AddRoutes(ctx context.Context, where string, routes ...Route) er
 	return netns.IP(ctx, s.Host, where, commands...)
 }
 
+// ReplaceRoutes removes the routes to some destinations, and adds others, in the namespace of a container
+// that runs. If that fails, the old routes are there again.
+func (s *Store) ReplaceRoutes(ctx context.Context, where string, old, new []Route) error {
+	err := netns.IP(ctx, s.Host, where, replacing(old, new)...)
+	if err != nil {
+		err = errors.Join(err, netns.IP(context.WithoutCancel(ctx), s.Host, where, replacing(new, old)...))
+	}
+	return err
+}
+
+// replacing are commands of ip(8). Routes of bakeoff have the protocol boot, and those of addresses have
+// the protocol kernel.
+func replacing(old, new []Route) (commands []string) {
+	for _, r := range old {
+		commands = append(commands, "route flush exact "+r.To+" proto boot")
+	}
+	for _, r := range new {
+		commands = append(commands, r.words())
+	}
+	return commands
+}
+
 // Ready brings the network up, and gives its members their addresses and names.
 func (n *Network) Ready(ctx context.Context, members []Member) error {
 	return n.store.locked(ctx, func() error {

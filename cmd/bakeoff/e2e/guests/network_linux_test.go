@@ -275,6 +275,67 @@ func TestKilledNetworkCreate(t *testing.T) {
 	}
 }
 
+// An update changes the routes of a running container at once, all of them or none, and a start gives it
+// the same ones.
+func TestRoutesOfRunning(t *testing.T) {
+	h := networkHome(t)
+	dir := box(t, h, "box", sleeps)
+	do(t, h, "network", "create", "left")
+	for _, driver := range manifest.Docker.Drivers() {
+		t.Run(driver, func(t *testing.T) {
+			needsDriver(t, driver)
+			do(t, h, "create", "-f", file(t, "a.yaml", fmt.Sprintf(`{brand: docker, alias: a, image: %s, driver: %s, ram: 64,
+  nics: [{nic_tag: left, ips: 10.1.0.2/24, gateways: 10.1.0.1}], routes: {10.5.0.0/16: 10.1.0.5, 10.6.0.1: 'nics[0]'}}`,
+				dir, driver)))
+			routes := func(want ...string) {
+				t.Helper()
+				lines := strings.Split(strings.TrimSpace(do(t, h, "exec", "a", "--", "/bin/busybox", "ip", "route")), "\n")
+				for i, line := range lines {
+					lines[i], _, _ = strings.Cut(line, " dev ")
+				}
+				if got := slices.Sorted(slices.Values(lines)); !slices.Equal(got, want) {
+					t.Errorf("the routes are %q, and not %q", got, want)
+				}
+			}
+			update := func(text string) (said string) {
+				t.Helper()
+				_, said, code := h.Bakeoff(t, limit, "vm", "update", "a", "-f", file(t, "u.json", text))
+				if code != 0 {
+					t.Fatal(said)
+				}
+				return said
+			}
+			routes("10.1.0.0/24", "10.5.0.0/16 via 10.1.0.5", "10.6.0.1", "default via 10.1.0.1")
+			said := update(`{"set_routes": {"10.5.0.0/16": "10.1.0.6", "10.7.0.0/16": "10.1.0.5"},
+				"remove_routes": ["10.6.0.1"]}`)
+			if strings.Count(said, "(live)") != 3 {
+				t.Errorf("it takes effect %s", said)
+			}
+			want := []string{"10.1.0.0/24", "10.5.0.0/16 via 10.1.0.6", "10.7.0.0/16 via 10.1.0.5", "default via 10.1.0.1"}
+			routes(want...)
+			for _, bad := range []string{`"10.8.0.0/16": "10.200.0.1"`, `"10.1.0.0/24": "nics[0]"`} {
+				refused(t, h, 1, "ip route add", "update", "a", "-f", file(t, "bad.json",
+					`{"alias": "b", "remove_routes": ["10.5.0.0/16"], "set_routes": {"10.0.0.0/8": "10.1.0.9", `+bad+`}}`))
+				routes(want...)
+			}
+			if got := guest(t, h, "a").Routes; len(got) != 2 || got["10.5.0.0/16"] != "10.1.0.6" {
+				t.Errorf("after a refusal, the manifest has %v", got)
+			}
+			do(t, h, "reboot", "a")
+			routes(want...)
+			if said := update(`{"remove_routes": ["10.7.0.0/16"], "update_nics": [{"mac": "` + guest(t, h, "a").NICs[0].MAC +
+				`", "mtu": 1400}]}`); strings.Count(said, "(next boot)") != 2 {
+				t.Errorf("it takes effect %s", said)
+			}
+			routes(want...)
+			do(t, h, "reboot", "a")
+			routes(slices.Delete(want, 2, 3)...)
+			do(t, h, "delete", "a")
+		})
+	}
+	removeNetworks(t, h)
+}
+
 // A guest with a NIC in two networks forwards between them if it may send packets of others: a
 // container, and a machine whose program turns forwarding on.
 func TestGuestAsGateway(t *testing.T) {
