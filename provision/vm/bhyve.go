@@ -291,7 +291,7 @@ func (v *supervisor) connectBhyve(ctx context.Context, m *bhyve.Machine, at *doo
 // bhyveScreen is the file of bhyve's options with the screen of the guest, and where VNC shows it;
 // "" if it has none. VNC listens at loopback only, and only if a port or a password was written.
 func (g *Guest) bhyveScreen() (file, at string, err error) {
-	if err := os.RemoveAll(g.Path(fileBhyve)); err != nil || !wantsVNC(g.Guest) {
+	if err := os.RemoveAll(g.Path(fileBhyve)); err != nil || !g.ServesVNC() {
 		return "", "", err
 	}
 	l, err := net.Listen("tcp", netip.AddrPortFrom(loopback, uint16(g.VNCPort)).String())

@@ -268,6 +268,9 @@ func (g *Guest) applyLive(ctx context.Context, old manifest.Guest) error {
 	if err == nil {
 		err = g.applyLimits(ctx, old)
 	}
+	if err == nil {
+		err = g.applyScreen(ctx, old)
+	}
 	return err
 }
 
@@ -299,6 +302,11 @@ func (g *Guest) completeRecord() error {
 // Check returns what m would change, and every reason why the guest cannot become m.
 func (g *Guest) Check(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 	changes, cerr := manifest.Compare(g.Guest, m)
+	for i, c := range changes {
+		if strings.HasPrefix(c.Path, "vnc_") && g.State == Running && g.VNC == "" { // it has none before it starts again
+			changes[i].When = manifest.NextBoot
+		}
+	}
 	problems := manifest.ProblemsOf(cerr)
 	ferr := Fit(m, tags, g.store)
 	problems = append(problems, manifest.ProblemsOf(ferr)...)

@@ -2,9 +2,11 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
@@ -40,14 +42,11 @@ func fitScreen(g manifest.Guest, add func(path string, value any, reason, allowe
 	}
 }
 
-// wantsVNC tells whether VNC clients see the screen.
-func wantsVNC(g manifest.Guest) bool { return g.VNCPort > 0 || g.VNCPort == 0 && g.VNCPassword != "" }
-
 // screen is the screen of a machine. One that starts a kernel has none unless VNC was asked
 // for: its kernel prints to the serial line. VNC listens at loopback only, and only if a port
 // or a password was written.
 func (g *Guest) screen(b Boot) (*qemu.Screen, error) {
-	vnc := wantsVNC(g.Guest)
+	vnc := g.ServesVNC()
 	if b.Machine == qemu.MicroVM || g.VNCPort < 0 || b.Kernel != "" && !vnc {
 		return nil, nil
 	}
@@ -57,6 +56,45 @@ func (g *Guest) screen(b Boot) (*qemu.Screen, error) {
 	}
 	s.Secret = g.Path(fileSecret)
 	return s, atomicfile.Write(s.Secret, []byte(g.VNCPassword), 0o600)
+}
+
+// applyScreen gives the screen of a machine that runs the port and the password of its manifest, if they
+// differ from those of an old one.
+func (g *Guest) applyScreen(ctx context.Context, old manifest.Guest) error {
+	if g.State != Running || g.VNC == "" || !manifest.ScreenLive(old, g.Guest) || g.VNCPort == old.VNCPort &&
+		g.VNCPassword == old.VNCPassword {
+		return nil
+	}
+	return g.ask(ctx, request{Do: "screen", VNCPort: g.VNCPort, VNCPassword: g.VNCPassword})
+}
+
+// changeScreen lets VNC clients of a machine that runs connect to a port, 0 for the one that it has, with a
+// password, unless it is "". QEMU gives up the old port first, so it gets it again if it cannot have the
+// new one.
+func (m *machine) changeScreen(ctx context.Context, port int, password string) error {
+	at, err := netip.ParseAddrPort(m.screen)
+	if err != nil {
+		return fault.New(fault.Unsupported, "the machine has no screen for VNC clients until its next start")
+	}
+	if password != "" {
+		args := map[string]any{"protocol": "vnc", "password": password}
+		if err := m.Execute(ctx, "set_password", args, nil); err != nil {
+			return fault.Wrap(fault.Unsupported, "vnc_password", err)
+		}
+	}
+	if port == 0 || port == int(at.Port()) {
+		return nil
+	}
+	listen := func(ctx context.Context, port int) error {
+		return m.Execute(ctx, "display-update", map[string]any{"type": "vnc", "addresses": []any{map[string]any{
+			"type": "inet", "host": at.Addr().String(), "port": strconv.Itoa(port)}}}, nil)
+	}
+	if err := listen(ctx, port); err != nil {
+		return errors.Join(fault.WithFix(fault.Wrap(fault.Unsupported, "vnc_port", err), "write another port"),
+			listen(context.WithoutCancel(ctx), int(at.Port())))
+	}
+	m.screen = netip.AddrPortFrom(at.Addr(), uint16(port)).String()
+	return nil
 }
 
 // Screenshot makes a picture of the screen, in the format png or ppm, and returns its file in

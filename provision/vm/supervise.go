@@ -293,6 +293,16 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 					err = c.limit(ctx, a.Memory, a.Quota)
 				}
 				a.answer(err)
+			case "screen":
+				err := fault.New(fault.Unsupported, "the screen of the guest changes at its next start")
+				if m, ok := in.(*machine); ok {
+					if err = m.changeScreen(ctx, a.VNCPort, a.VNCPassword); err == nil {
+						running := Transition{State: Running}
+						in.describe(&running)
+						err = v.note(running)
+					}
+				}
+				a.answer(err)
 			case "resize":
 				if c, ok := in.(*container); ok && c.keys != nil {
 					go func() { a.answer(c.keys.resize(a.Size)) }() // a program that reads nothing holds nothing up

@@ -441,6 +441,11 @@ func Diff(old, new Guest) []Change {
 			out = append(out, Change{Path: p, Old: before[p], New: after[p], When: new.whenOf(p)})
 		}
 	}
+	for i, c := range out {
+		if (c.Path == "vnc_port" || c.Path == "vnc_password") && ScreenLive(old, new) {
+			out[i].When = Live
+		}
+	}
 	if !new.LimitsLive() || slices.ContainsFunc(out, func(c Change) bool {
 		return strings.HasPrefix(c.Path, "nics.") && c.When != Live
 	}) {
@@ -497,6 +502,16 @@ var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_serve
 // LimitsLive tells whether limits and routes change while the guest runs.
 func (g Guest) LimitsLive() bool {
 	return slices.Contains([]string{Crun, Runc, Nspawn, LXC}, DriverOf(g))
+}
+
+// ServesVNC tells whether VNC clients see the screen.
+func (g Guest) ServesVNC() bool { return g.VNCPort > 0 || g.VNCPort == 0 && g.VNCPassword != "" }
+
+// ScreenLive tells whether the port and the password of the screen change while the guest runs: QEMU
+// neither adds nor removes a server, and does not change whether it asks for a password.
+func ScreenLive(old, new Guest) bool {
+	return DriverOf(new) == QEMU && old.ServesVNC() && new.ServesVNC() &&
+		(old.VNCPassword == "") == (new.VNCPassword == "")
 }
 
 func (g Guest) whenOf(path string) When {

@@ -119,6 +119,29 @@ func TestWhenRoutesChange(t *testing.T) {
 	}
 }
 
+// The screen of a machine of QEMU changes at once if it stays a screen with, or without, a password.
+func TestWhenScreenChanges(t *testing.T) {
+	for _, test := range []struct {
+		driver     string
+		port, next int
+		password   [2]string
+		want       When
+	}{
+		{QEMU, 5900, 5901, [2]string{"a", "a"}, Live}, {QEMU, 5900, 0, [2]string{"a", "b"}, Live},
+		{QEMU, 5900, 5901, [2]string{}, Live}, {QEMU, 5900, 5901, [2]string{"", "a"}, NextBoot},
+		{QEMU, 5900, -1, [2]string{"a", "a"}, NextBoot}, {QEMU, -1, 5901, [2]string{"a", "a"}, NextBoot},
+		{QEMU, 5900, 0, [2]string{}, NextBoot}, {DriverBhyve, 5900, 5901, [2]string{"a", "a"}, NextBoot},
+	} {
+		old := Guest{Brand: KVM, Driver: test.driver, VNCPort: test.port, VNCPassword: test.password[0]}
+		after := old
+		after.VNCPort, after.VNCPassword = test.next, test.password[1]
+		all := Diff(old, after)
+		if len(all) == 0 || slices.ContainsFunc(all, func(c Change) bool { return c.When != test.want }) {
+			t.Errorf("%+v: %v", test, all)
+		}
+	}
+}
+
 // A NIC that becomes primary is the only one. Without the primary one, the first with a public address
 // is it, and otherwise the first.
 func TestPrimary(t *testing.T) {

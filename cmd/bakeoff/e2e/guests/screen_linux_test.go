@@ -114,6 +114,35 @@ func TestScreen(t *testing.T) {
 	if out, err := take("secret"); err != nil || !isRed(t, picture) {
 		t.Errorf("the client does not see the screen: %v\n%s", err, out)
 	}
+	// The port and the password change while it runs.
+	listen := func() (net.Listener, string) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l, strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	}
+	busy, taken := listen()
+	refused(t, h, 1, "Failed to find an available port", "update", "red", "vnc_password=wrong", "vnc_port="+taken)
+	busy.Close()
+	if out, err := take("secret"); err != nil || guest(t, h, "red").VNC != at {
+		t.Errorf("after a refusal, the client does not see the screen: %v\n%s", err, out)
+	}
+	l, free := listen()
+	l.Close()
+	if _, errs, code := h.Bakeoff(t, limit, "vm", "update", "red", "vnc_password=other", "vnc_port="+free); code != 0 ||
+		strings.Count(errs, "(live)") != 2 {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+	if n, err = strconv.Atoi(free); err != nil || guest(t, h, "red").VNC != "127.0.0.1:"+free {
+		t.Errorf("the screen is at %q", guest(t, h, "red").VNC)
+	}
+	if out, _ := take("secret"); !strings.Contains(string(out), "authentication failed") {
+		t.Errorf("with the old password: %s", out)
+	}
+	if out, err := take("other"); err != nil || !isRed(t, picture) {
+		t.Errorf("the client does not see the screen at the new port: %v\n%s", err, out)
+	}
 	if got := do(t, h, "sysrq", "red", "screenshot"); !strings.HasSuffix(got, "/screen.ppm") {
 		t.Errorf("sysrq prints %q", got)
 	} else if b, err := os.ReadFile(got); err != nil || !bytes.HasPrefix(b, []byte("P6\n")) {
