@@ -25,12 +25,11 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The files of a guest of bhyve: what other users must not see of its command line, the CD for
-// cloud-init, and the variables of its firmware.
+// The files of a guest of bhyve: what other users must not see of its command line, and the CD for
+// cloud-init.
 const (
-	fileBhyve     = "bhyve.conf"
-	fileSeed      = "seed.iso"
-	fileVariables = "uefi-vars.fd"
+	fileBhyve = "bhyve.conf"
+	fileSeed  = "seed.iso"
 )
 
 // bhyveVM is a guest that bhyve runs.
@@ -157,10 +156,10 @@ func (v *supervisor) startBhyve(ctx context.Context) (_ instance, err error) {
 		}
 	}
 	m := &bhyve.Machine{Name: bhyveName(g.UUID), CPUs: max(1, g.VCPUs), Memory: unit.Bytes(g.RAM) * unit.MiB,
-		Firmware: bhyve.FirmwareCode, Variables: g.Path(fileVariables), Devices: v.bhyveDisks()}
+		Firmware: bhyve.FirmwareCode, Devices: v.bhyveDisks()}
 	var line string
 	m.Second, line = nullModem(g.UUID)
-	if err := g.makeVariables(ctx); err != nil {
+	if m.Variables, err = g.makeVariables(ctx); err != nil {
 		return nil, err
 	}
 	if hasSeed(g.Guest) {
@@ -216,19 +215,6 @@ func (v *supervisor) startBhyve(ctx context.Context) (_ instance, err error) {
 	}
 	v.answerMetadata(ctx, requests, out.process.Ended())
 	return out, nil
-}
-
-// makeVariables makes the file with the variables of the firmware, if the guest has none yet.
-func (g *Guest) makeVariables(ctx context.Context) error {
-	file := g.Path(fileVariables)
-	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	part := file + ".part" // a killed start leaves no half of it
-	if err := guest.Run(ctx, g.store.Host, "cp", bhyve.FirmwareVariables, part); err != nil {
-		return fault.Op("the variables of the firmware", err)
-	}
-	return os.Rename(part, file)
 }
 
 // bhyveDisks are the disks of the machine, first the one that it starts from: firmware tries disks

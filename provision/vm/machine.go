@@ -59,8 +59,8 @@ type choice struct {
 func (s *Store) choose(ctx context.Context, m *qemu.Machine, accel, firmware string) error {
 	key := strings.Join([]string{fileKey(qemu.Program), fileKey(s.Agent), bootID(), m.Kind, accel, firmware}, " ")
 	name := "emulator-" + m.Kind
-	if firmware == qemu.OVMF {
-		name += "." + firmware
+	if firmware == qemu.OVMFCode {
+		name += ".uefi"
 	}
 	file := filepath.Join(s.Dir(), name+".json")
 	var c choice
@@ -74,11 +74,10 @@ func (s *Store) choose(ctx context.Context, m *qemu.Machine, accel, firmware str
 	return writeJSON(file, choice{key, m.Accel, m.Sandbox, m.TSCKHz, m.Version, m.Firmware})
 }
 
-// firmwareOf is the firmware that the manifest wants; "" if it wants none. OVMF keeps no
-// variables here: it starts the boot loader that the disk has for any machine.
+// firmwareOf is the firmware that the manifest wants; "" if it wants none.
 func firmwareOf(g manifest.Guest) string {
 	if g.Bootrom == "uefi" && g.Driver != manifest.DriverBhyve {
-		return qemu.OVMF
+		return qemu.OVMFCode
 	}
 	return ""
 }
@@ -103,6 +102,11 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		}
 		d.Path = g.file(d.Path)
 		m.Disks = append(m.Disks, d)
+	}
+	if firmwareOf(g.Guest) != "" {
+		if m.Variables, err = g.makeVariables(ctx); err != nil {
+			return nil, err
+		}
 	}
 	m.Order, m.Once = ordersOf(cmp.Or(v.extra.Boot, g.Boot))
 	if hasSeed(g.Guest) {

@@ -30,7 +30,7 @@ type next struct {
 	// Tag is the snapshot to which the disks return; "" if they do not.
 	Tag    string `json:"tag,omitempty"`
 	Memory bool   `json:"memory,omitempty"` // the snapshot has the memory, too
-	// Disks are the files of disks in the folder that replace those of the guest.
+	// Disks are the files in the folder, of disks and of fileVariables, that replace those of the guest.
 	Disks []string `json:"disks,omitempty"`
 	// Grow are the sizes in bytes of the disks that become larger.
 	Grow map[string]int64 `json:"grow,omitempty"`

@@ -59,6 +59,9 @@ func (g *Guest) Reprovision(ctx context.Context, images *image.Store, payload []
 		}
 		n.Disks = []string{p.Disks[0].Path}
 		p.Disks = append(p.Disks[:1:1], old.Disks[1:]...)
+		if newVariables(m) != "" { // their boot entries are of the old disk
+			n.Disks = append(n.Disks, fileVariables)
+		}
 	}
 	p.Ports, p.Shares, p.Boot.Remove, p.Accel = old.Ports, old.Shares, old.Remove, old.Accel
 	if err := p.Check(); err != nil {
@@ -69,10 +72,11 @@ func (g *Guest) Reprovision(ctx context.Context, images *image.Store, payload []
 	}
 	err = g.whileStopped(ctx, func() error {
 		return g.become(ctx, n, p.Boot, func(dir string) error {
-			if p.Fill == nil {
-				return nil
+			err := g.replaceVariables(ctx, m, "", dir)
+			if err == nil && p.Fill != nil {
+				err = p.Fill(ctx, dir)
 			}
-			return p.Fill(ctx, dir)
+			return err
 		})
 	})
 	if err != nil {

@@ -112,6 +112,13 @@ func (g *Guest) send(ctx context.Context, m manifest.Guest, b Boot, out io.Write
 			return os.Open(to)
 		})
 	}
+	vars, err := variables(g.Path(""))
+	if err != nil {
+		return err
+	}
+	if vars != "" {
+		add(fileVariables, file(vars))
+	}
 	if b.Container != nil {
 		root := g.file(b.Container.Root)
 		d.Boot.Container = &Container{Start: b.Container.Start, Root: add(partRoot,
@@ -274,6 +281,9 @@ func (d *sent) check(brand manifest.Brand) error {
 			return wrong("controller", x.Controller)
 		}
 		want = append(want, x.Path)
+	}
+	if brand.Machine() && slices.Contains(d.Parts, fileVariables) {
+		want = append(want, fileVariables)
 	}
 	if brand.Machine() != (b.Container == nil) {
 		return wrong("brand", brand)

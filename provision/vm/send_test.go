@@ -85,6 +85,9 @@ func TestReceive(t *testing.T) {
 		"another firmware": func(_ *manifest.Guest, d *sent) { d.Boot.Wants = "/etc/shadow" },
 		"no such folder":   func(_ *manifest.Guest, d *sent) { d.Boot.Shares = []Share{{From: "/nowhere/at/all", To: "/x"}} },
 		"a part too many":  func(_ *manifest.Guest, d *sent) { d.Parts = append(slices.Clone(d.Parts), "more") },
+		"the variables of the firmware twice": func(_ *manifest.Guest, d *sent) {
+			d.Parts = append(slices.Clone(d.Parts), fileVariables, fileVariables)
+		},
 		"no UUID":          func(m *manifest.Guest, _ *sent) { m.UUID = "" },
 		"a path for UUID":  func(m *manifest.Guest, _ *sent) { m.UUID = "../../x" },
 		"a wrong manifest": func(m *manifest.Guest, _ *sent) { m.Alias = "a\nb" },

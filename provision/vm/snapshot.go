@@ -22,7 +22,7 @@ import (
 )
 
 // Snapshot is a guest at a moment: its disks or the files that its programs have written,
-// its manifest with the metadata, and the memory of a machine that ran. It is the folder
+// its manifest with the metadata, the variables of its firmware, and the memory of a machine that ran. It is the folder
 // snapshots/ID of the guest. The disks keep it in their own files, under the tag ID.
 type Snapshot struct {
 	Name    string    `json:"name"`
@@ -192,6 +192,9 @@ func (g *Guest) takeSnapshot(ctx context.Context, name string, in instance) (err
 		s.Memory, err = in.saveSnapshot(ctx, s.ID, making)
 	} else {
 		err = g.keepFiles(ctx, s.ID, making)
+	}
+	if err == nil { // after the memory, which has the variables, too
+		err = g.keepVariables(ctx, making)
 	}
 	if err == nil {
 		err = writeJSON(filepath.Join(making, fileSnapshot), s)
@@ -365,9 +368,12 @@ func (g *Guest) rollBack(ctx context.Context, s Snapshot) error {
 			return fault.New(fault.Lab, "%s has no snapshot %s: the file was replaced", f, s.ID)
 		}
 	}
+	if newVariables(n.Guest) != "" {
+		n.Disks = []string{fileVariables}
+	}
 	return g.become(ctx, n, b, func(dir string) error {
 		if g.Brand.Machine() {
-			return g.recompress(ctx, n.Guest)
+			return errors.Join(g.recompress(ctx, n.Guest), g.replaceVariables(ctx, n.Guest, from, dir))
 		}
 		return g.copyWritten(ctx, filepath.Join(from, dirWritten), g.nextWritten())
 	})

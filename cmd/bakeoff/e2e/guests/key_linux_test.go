@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"bakeoff/provision/driver/qemu/bootdisk"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/reach/conn/local"
 )
@@ -50,7 +51,7 @@ func TestOwnBootLoader(t *testing.T) {
 	if what, pkg := bootdisk.Lacks(); what != "" {
 		t.Skipf("needs %s: apt-get install %s", what, pkg)
 	}
-	if _, err := os.Stat("/usr/share/ovmf/OVMF.fd"); err != nil {
+	if _, err := os.Stat(qemu.OVMFVariables); err != nil {
 		t.Skip("needs OVMF: apt-get install ovmf")
 	}
 	store := image.Store{Dir: filepath.Join(h.Variable("BAKEOFF_CACHE"), "image"), Host: local.Conn{}}
