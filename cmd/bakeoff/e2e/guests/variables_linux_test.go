@@ -23,7 +23,8 @@ const (
 
 // ownEntry is a disk that UEFI does not start by itself. The firmware therefore starts its shell, whose
 // script makes a boot entry for a program of the disk, as an installer does, and switches the machine off.
-// The program prints a text and waits.
+// The program prints a text and waits. It reads nothing: the answers of the second serial port, which is
+// a console for UEFI, would be commands.
 func ownEntry(t *testing.T) string {
 	t.Helper()
 	if what, pkg := bootdisk.Lacks(); what != "" {
@@ -32,8 +33,8 @@ func ownEntry(t *testing.T) string {
 	if _, err := os.Stat(qemu.OVMFVariables); err != nil {
 		t.Skip("needs OVMF: apt-get install ovmf")
 	}
-	c := exec.Command("sh", "-ec", `echo "echo $1" >menu
-grub-mkimage -O x86_64-efi -p /grub -c menu -o own.efi echo
+	c := exec.Command("sh", "-ec", `printf 'echo %s\nsleep 100000\n' "$1" >menu
+grub-mkimage -O x86_64-efi -p /grub -c menu -o own.efi echo sleep
 printf '%s\r\n' '@echo -off' 'fs0:' 'bcfg boot add 0 fs0:\own.efi own' "echo $2" 'reset -s' >startup.nsh
 truncate -s 4M disk.raw
 mformat -i disk.raw ::
