@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"bakeoff/base/lazy"
@@ -68,14 +69,15 @@ func readFrame(in *bufio.Reader) (string, error) {
 		case long:
 			return "", nil
 		default:
-			return strings.TrimRight(string(line), "\r\n"), nil
+			return strings.TrimSuffix(string(line), "\n"), nil
 		}
 	}
 }
 
-// answerMetadata is the answer to a line; "" is none.
+// answerMetadata is the answer to a line; "" is none. UEFI and boot loaders use the port as a console,
+// too: a line of it gets no answer, which they would read as typed.
 func answerMetadata(line string, store metadataStore) string {
-	command, rest, _ := strings.Cut(line, " ")
+	command, rest, _ := strings.Cut(strings.TrimRight(line, "\r"), " ")
 	switch {
 	case command == "V2":
 		f, err := parseFrame(rest)
@@ -99,6 +101,9 @@ func answerMetadata(line string, store metadataStore) string {
 			}
 		}
 		return "SUCCESS\n" + strings.Join(lines, "\n") + "\n."
+	}
+	if strings.ContainsFunc(line, unicode.IsControl) { // a console ends lines with CR LF
+		return ""
 	}
 	return "invalid command"
 }

@@ -90,6 +90,13 @@ func TestMetadataProtocol(t *testing.T) {
 			t.Errorf("%.40q: %q instead of %q", line, got, want)
 		}
 	}
+	// What a console prints gets no answer; a request that ends like its lines does.
+	if _, err := io.WriteString(c, "\r\nerror: no such device.\r\n\x1b[2J\x1b[01;01HBdsDxe: loading\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.line(t, "GET nothing\r"); got != "NOTFOUND" {
+		t.Errorf("after lines of a console: %q", got)
+	}
 	if got := c.line(t, "GET greeting"); got != "SUCCESS" {
 		t.Errorf("version 1: %q", got)
 	}
