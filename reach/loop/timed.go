@@ -202,7 +202,8 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 	}
 	var ratio float64
 	for round := range 8 {
-		if more := 8 * n; round > 0 && ratio < low && single < scalingMost && (t.Largest == 0 || more <= t.Largest) {
+		few := ratio < low || single == 0 // 0: n units fit between two ticks of the clock
+		if more := 8 * n; round > 0 && few && single < scalingMost && (t.Largest == 0 || more <= t.Largest) {
 			n = more
 			single, double = math.MaxInt64, math.MaxInt64
 			singleCPU, doubleCPU = math.Inf(1), math.Inf(1)

@@ -177,6 +177,37 @@ func TestTimedForgivesAClockThatLosesTime(t *testing.T) {
 	}
 }
 
+// The clock of a busy machine may tick between two reads of it by chance, where the work is much
+// shorter than a tick. More units show that the work takes time.
+func TestTimedForgivesACoarseClock(t *testing.T) {
+	const tick = 16 * time.Millisecond
+	m := &machine{unit: 100 * time.Microsecond}
+	timed, singles, doubles, checked := m.timed(200*time.Millisecond), 0, 0, false
+	timed.Begin = func() error { checked = true; return nil }
+	timed.Clock = func() time.Duration { return m.at.Truncate(tick) }
+	timed.CPU = func() (float64, error) { return 0, errors.New("this system does not count it") }
+	timed.Do = func(n int) error {
+		if checked {
+			return m.do(n)
+		}
+		m.at = m.at.Truncate(tick) // a try begins at a tick
+		switch n {
+		case 9:
+			if singles++; singles <= 3 { // in the search for a batch: it takes 9 units
+				m.at += tick
+			}
+		case 18:
+			if doubles++; doubles <= 21 { // in all rounds but the last one, with 9 units in each
+				m.at += tick
+			}
+		}
+		return m.do(n)
+	}
+	if got, err := timed.Run(context.Background()); err != nil || got.Scaling < 1.6 {
+		t.Errorf("scaling %g, error %v", got.Scaling, err)
+	}
+}
+
 // A change in the middle must show in the windows, on its side.
 func TestWindowsShowAChange(t *testing.T) {
 	m := &machine{unit: time.Microsecond}
