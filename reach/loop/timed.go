@@ -33,8 +33,8 @@ type Timed struct {
 	// and 2.6. Work that waits for a device scales less evenly than
 	// computation.
 	Low, High float64
-	// Largest bounds n; 0 means no bound. With Largest 1 there is no check of
-	// scaling.
+	// Largest bounds n; 0 means no bound. Run does not check the scaling if Largest
+	// is 1.
 	Largest int
 	// Clock is the monotonic clock and CPU the CPU seconds spent so far;
 	// nil uses this system's clock, and the CPU time of this thread and its
