@@ -132,10 +132,10 @@ func (t *Table) lowestCeiling(col *Column, r *Row) (c ceiling, share float64) {
 
 var impossibleCheck = Check{
 	Name: "impossible",
-	Doc: "A figure exceeds a physical limit. Examples are more events than the processor has cycles for, more " +
-		"bytes than the link carries, or more simultaneous requests than clients. An impossible figure did not " +
-		"measure what its label says. In sysbench's CPU test the usual cause is an empty loop: the compiler " +
-		"removes a call of sqrt whose result nothing uses.",
+	Doc: "A figure exceeds a physical limit. Examples are more events than the processor has cycles for, more bytes " +
+		"than the link carries, or more simultaneous requests than clients. An impossible figure is not a " +
+		"measurement of what its label says. In sysbench's CPU test, the usual cause is an empty loop: the " +
+		"compiler removes the calls of sqrt, because nothing uses their results.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowestCeiling(c.column, r); share > 1 {
@@ -172,10 +172,10 @@ var impossibleCheck = Check{
 
 var ceilingCheck = Check{
 	Name: "ceiling",
-	Doc: "A row that uses at least 90 % of the link's capacity, counting frame overhead, is limited by the link. " +
-		"A row at this ceiling measures the link, not the system. Only the cost per request (CPU seconds, " +
-		"context switches) can distinguish two systems at the ceiling. If one row is at the ceiling and another " +
-		"is below it, their true difference is at least the printed difference.",
+	Doc: "A row uses at least 90 % of the link's capacity, counting frame overhead. A row at this ceiling describes " +
+		"the link, not the system. Only the cost per request (CPU seconds, context switches) can distinguish two " +
+		"systems at the ceiling. If one row is at the ceiling and another row is below it, the true difference is " +
+		"at least as large as the printed difference.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var at []string
 		var k ceiling
@@ -214,7 +214,8 @@ var ceilingCheck = Check{
 
 var idleCheck = Check{
 	Name: "idle",
-	Doc:  `A server with idle CPU was not at its limit. Something else limited its rate: the link, the client, or a lock.`,
+	Doc: "A server had idle CPU, so it was not at its limit. Something else limited the rate: the link, the client, " +
+		"or a lock.",
 	column: func(t *Table, col *Column) []string {
 		var rows []string
 		for j := range t.Rows {
@@ -231,9 +232,9 @@ var idleCheck = Check{
 
 var plateauCheck = Check{
 	Name: "plateau",
-	Doc: "Three or more systems at the top of the table are within 1 % of each other, and other systems are well " +
-		"below them. In such a plateau, a common ceiling (the link, the client, one CPU) is likelier than equal " +
-		"systems. The check applies only if no ceiling is known.",
+	Doc: "Three or more systems at the top of the table are within 1 % of each other, and the other systems are " +
+		"well below them. A common limit (the link, the client, one CPU) is then likelier than equal systems. The " +
+		"check applies only if no limit is known.",
 	column: func(t *Table, col *Column) []string {
 		if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
 			t.isBound(col) || t.isIncluded(col) {

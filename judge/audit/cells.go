@@ -43,8 +43,8 @@ func shortened(names []string) string {
 var missingCheck = Check{
 	Name: "missing",
 	Doc: "The article does not print a number that the claim needs, for example because its chart has no numbers, " +
-		"or because a test failed. A claim without its figures cannot be checked. A claim about all " +
-		"rows is an exception: the check leaves out the rows without a number, and uses the others.",
+		"or because a test failed. A claim without its figures cannot be checked. However, if the claim says that " +
+		"a row is the best or the worst, the printed rows can still contradict the claim.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var gone []string
 		needed := false
@@ -67,8 +67,8 @@ var missingCheck = Check{
 
 var croppedCheck = Check{
 	Name: "cropped",
-	Doc: "The length of a bar that is cut off cannot be read. The check uses the figure of such a bar only if " +
-		"the article prints the number. Readers who compare the lengths of the bars are still misled.",
+	Doc: "A bar in a chart is cut off, so its length cannot be read. The check uses the figure of such a bar only " +
+		"if the article prints the number. Readers who compare the lengths of the bars are still misled.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
 			if v := c.cellOf(r); v.State == Cropped && v.Known() {
@@ -82,8 +82,8 @@ var croppedCheck = Check{
 
 var estimatedCheck = Check{
 	Name: "estimated",
-	Doc: "A printed figure that was extrapolated or computed by hand was not measured. A claim about such a " +
-		"figure rests on an assumption.",
+	Doc: "A printed figure was extrapolated or computed by hand instead of measured. A claim about such a figure " +
+		"rests on an assumption.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.decisive() {
 			if v := c.cellOf(r); v.State == Estimated {

@@ -235,9 +235,9 @@ func (c *comparison) multiple(o outcome, iv interval, mid float64) outcome {
 
 var figuresCheck = Check{
 	Name: "figures",
-	Doc: "Do the printed figures agree with the claim? The check allows for rounding: 46.2 k stands for 46,150 " +
-		"to 46,250. Figures that say the opposite contradict the claim. A difference smaller than plausible " +
-		"noise refutes nothing.",
+	Doc: "Do the printed figures agree with the claim? The check allows for rounding: 46.2 k stands for 46,150 to " +
+		"46,250. Figures that show the opposite contradict the claim. A difference that noise can explain " +
+		"contradicts no claim.",
 	claim: func(t *Table, c *comparison) []Reason {
 		o := c.outcome
 		switch {

@@ -122,12 +122,12 @@ func (d derivation) meanOfRatios() (cv float64, ok bool) {
 
 var formulaCheck = Check{
 	Name: "derived",
-	Doc: "The check computes a derived column again from the printed columns, and allows for their rounding. If " +
-		"a computed and a printed figure disagree, the column does not follow its formula. If a quotient is " +
-		"too high in every row, the author averaged ratios instead of dividing averages. The mean of c/t over runs is " +
-		"never below c divided by the mean of t (Jensen's inequality). The difference between " +
-		"the two shows how much the runs differed. If a value from which a figure is derived was not measured, the " +
-		"figure was invented.",
+	Doc: "The check computes a derived column again from the printed columns, and allows for their rounding. If a " +
+		"computed and a printed figure disagree, the column does not follow its formula. If a quotient is too high " +
+		"in every row, the author averaged ratios instead of dividing averages. For a constant c and a time t that " +
+		"differs between runs, the mean of c/t is higher than c divided by the mean of t (Jensen's inequality). " +
+		"The excess shows how much the runs differed. If a figure is derived from a value that was not measured, " +
+		"the figure was invented.",
 	claim: func(t *Table, c *comparison) []Reason {
 		d := t.rederive(c.column)
 		if len(d.off) == 0 {

@@ -41,8 +41,8 @@ const noWait = "the script has no `wait`: it reads the clock while the backgroun
 var timingCheck = Check{
 	Name: "timing",
 	Doc: "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not " +
-		"time that work. Either the printed figures come from another script, or nobody knows when the clock was " +
-		"stopped.",
+		"measure the time of that work. Either the printed figures come from another script, or nobody knows when " +
+		"the clock was stopped.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
@@ -72,9 +72,9 @@ func (t *Table) rowsInBrackets(names []string) string {
 
 var orderCheck = Check{
 	Name: "order",
-	Doc: "Some authors run one contender completely before they start the next. Changes over time (heat, caches, a " +
-		"filling disk, other users) then look like a difference between the contenders. On a machine that serves others " +
-		"at the same time, such an order invalidates any difference below a factor of 2.",
+	Doc: "Some authors run one contender (compared side) completely before they start the next. Changes over time " +
+		"(heat, caches, a filling disk, other users) then look like a difference between the contenders. On a " +
+		"machine that serves others at the same time, such an order invalidates any difference below a factor of 2.",
 	claim: func(t *Table, c *comparison) []Reason {
 		e := t.Experiment
 		if e.Order != "sequential" || c.outcome.gap == 0 {
@@ -129,14 +129,16 @@ func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, for
 }
 
 var unstableCheck = remarks("unstable",
-	`If the authors say that runs differed much, their figures support no comparison without the spread.`,
+	"The authors say that the runs of a figure differed much. Without the spread, such a figure supports no "+
+		"comparison.",
 	Undoes, func(e Experiment) []Note { return e.Unstable }, "the article says that runs differed: %s")
 
 var selectedCheck = remarks("selected",
-	`A series in which runs were repeated until they looked right omits the failures. Failures are results.`,
+	"A series in which the authors repeated runs until the runs looked right omits the failures. Failures are "+
+		"results.",
 	Undoes, func(e Experiment) []Note { return e.Selected }, "runs were chosen by their outcome: %s")
 
 var confounderCheck = remarks("confounder",
-	"Anything else that differs between rows (versions, compilers, libraries, userlands, file systems) may cause the "+
-		"difference. More runs do not remove this doubt.",
+	"Rows may also differ in versions, compilers, libraries, userlands or file systems. Any such difference "+
+		"may cause the difference between the figures. More runs do not remove this doubt.",
 	Undoes, func(e Experiment) []Note { return e.Confounders }, "something else differs too: %s")

@@ -156,12 +156,13 @@ func (t *Table) trapped(col *Column) (out []trap) {
 
 var toolCheck = Check{
 	Name: "tool",
-	Doc: "Some defaults of tools change what their figures mean. With blocks of 1 KiB, the memory test " +
-		"of sysbench mainly measures its own loop. The command openssl speed divides the number of operations by CPU time, " +
-		"not by elapsed time. In wrk, errors count as requests, " +
-		"and the closed loop hides queueing. By default siege sleeps between requests. With -C, pgbench times " +
-		"new connections. With worker_processes auto, nginx ignores CPU limits. A small file is served from the " +
-		"cache. A client that uses 90 % of its CPU measures the client, not the server.",
+	Doc: "Some defaults of tools change what their figures mean. With blocks of 1 KiB, the memory test of sysbench " +
+		"mainly measures the test's own loop. Without -elapsed, openssl speed divides the number of operations by " +
+		"CPU time. wrk counts errors as requests, and its closed loop hides the time that requests wait in a " +
+		"queue. With -d, siege sleeps between requests. With -C, pgbench opens a connection for each transaction. " +
+		"With worker_processes auto, nginx counts the CPUs of the machine and ignores CPU limits. The cache may " +
+		"serve a part of a file that is smaller than twice the memory. If a client uses 90 % of its CPU, the " +
+		"figure describes the client, not the server.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, k := range t.trapped(c.column) {
 			out = append(out, Reason{Weight: k.weight, Text: k.text})

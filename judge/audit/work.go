@@ -48,9 +48,9 @@ func repeatedWork(n int) string {
 
 var workCheck = Check{
 	Name: "work",
-	Doc: "The times of rows that did different amounts of work cannot be compared. For example, the " +
-		"script of one row starts the same command three times in the background, each time with all of the " +
-		"input in another order. Each job then does all of the work, not a third of it.",
+	Doc: "If rows did different amounts of work, their times cannot be compared. For example, the script of one row " +
+		"starts a command three times in the background, each time with all of the input in another order. Each of " +
+		"the three jobs then does all of the work, not a third of the work.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, s := range t.Experiment.Timing {
 			n := timesDone(s.Script)
@@ -111,9 +111,9 @@ func (t *Table) reversalText(col *Column, r *Row) string {
 
 var reversalCheck = Check{
 	Name: "reversal",
-	Doc: "An operation cannot be faster than a part of it: a request over TLS includes a plain request. If a " +
-		"table shows such a reversal, something other than the work changed one of the two figures. Other " +
-		"differences in the table that are smaller than the reversal show nothing.",
+	Doc: "An operation cannot be faster than a part of it. For example, a request over TLS includes the work of a " +
+		"request without TLS. If a table shows such a reversal, something other than the work changed one of the " +
+		"two figures. Differences in the table that are smaller than the reversal therefore show nothing.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		worst, row := 0.0, (*Row)(nil)
 		for i := range t.Rows {
@@ -150,9 +150,9 @@ var spoken = map[string]string{"wrk": "HTTP/1.1", "siege": "HTTP/1.1", "ab": "HT
 
 var protocolCheck = Check{
 	Name: "protocol",
-	Doc: "A server may offer a protocol that the load generator does not support. wrk, siege, h2load with --h1 " +
-		"and hey without -h2 use only HTTP/1.1; ab uses only HTTP/1.0. A table made with such a generator says " +
-		"nothing about the protocol that browsers would use.",
+	Doc: "A server may offer a protocol that the load generator does not support. wrk, siege, h2load with --h1 and " +
+		"hey without -h2 use only HTTP/1.1; ab uses only HTTP/1.0. A table made with such a generator says nothing " +
+		"about the protocol that browsers would use.",
 	table: func(t *Table) (out []string) {
 		for _, tool := range t.Experiment.Tools {
 			used, ok := spoken[tool.Name]
