@@ -13,11 +13,13 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
 	"bakeoff/prepare/install/installed"
@@ -290,12 +292,44 @@ func (e *Engine) haveRoom(ctx context.Context, r *plan.Room) error {
 	if _, err := fmt.Sscan(out, &blocks, &size); err != nil {
 		return fault.New(fault.Lab, "stat printed %s", safetext.Line(out))
 	}
-	if free := blocks * size; free < r.Bytes {
+	need, err := e.sizes(ctx, r.Sizes)
+	if err != nil {
+		return err
+	}
+	need += r.Bytes
+	if free := blocks * size; free < need {
 		return fault.WithFix(fault.New(fault.Unsupported, "%s has %s of free space, and the packages need %s", r.Dir,
-			unit.Bytes(free>>20<<20), unit.Bytes(r.Bytes)), "give the rescue system more memory or mount another disk there, "+
-			"or make a plan with another download_dir, or with download_dir: none")
+			unit.Bytes(free>>20<<20), unit.Bytes((need+1<<20-1)>>20<<20)),
+			"give the rescue system more memory or mount another disk there, "+
+				"or make a plan with another download_dir, or with download_dir: none")
 	}
 	return nil
+}
+
+// sizes is the space for the files whose sizes are at the ends of the lines that a command prints, and
+// for a signature of each file. A file fills whole blocks.
+func (e *Engine) sizes(ctx context.Context, argv []string) (sum int64, err error) {
+	const block = 4 << 10
+	if argv == nil {
+		return 0, nil
+	}
+	out, err := e.output(ctx, argv...)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		n, err := strconv.ParseInt(line[strings.LastIndexByte(line, ' ')+1:], 10, 64)
+		if err != nil || n < 0 {
+			return 0, fault.New(fault.Lab, "%s printed %s, which does not end with a size", shell.Quote(argv...),
+				safetext.Line(line))
+		}
+		sum += (n+block-1)/block*block + block
+	}
+	if sum == 0 {
+		return 0, fault.New(fault.Lab, "%s printed no sizes", shell.Quote(argv...))
+	}
+	return sum, nil
 }
 
 // settled waits until a step that was run shows in its checks.

@@ -88,6 +88,9 @@ func (f *fake) xbpsInstall(args []string) error {
 			packages = append(packages, "linux")
 		}
 	}
+	if len(o["Mn"]) > 0 {
+		return dryRun(urls, packages)
+	}
 	if len(o["Sy"]) > 0 {
 		if err := xbpsSync(root, urls); err != nil {
 			return err

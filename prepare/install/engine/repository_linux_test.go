@@ -35,7 +35,8 @@ type repository struct {
 	url         string
 	key         *rsa.PrivateKey
 	fingerprint string
-	spoiled     string // a package that was changed after it was signed
+	spoiled     string           // a package that was changed after it was signed
+	sizes       map[string]int64 // in the index, of packages that it says are large; others have a KiB
 	outage
 }
 
@@ -103,7 +104,11 @@ func (r *repository) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		z := gzip.NewWriter(w)
 		t := tar.NewWriter(z)
 		for _, f := range []string{"index.plist", "index-meta.plist"} {
-			text := []byte("<plist version=\"1.0\"><dict></dict></plist>\n")
+			text := []byte("<plist version=\"1.0\"><dict>")
+			for pkg, size := range r.sizes {
+				text = fmt.Appendf(text, "<key>%s</key><dict><key>filename-size</key><integer>%d</integer></dict>", pkg, size)
+			}
+			text = append(text, "</dict></plist>\n"...)
 			if f == "index-meta.plist" {
 				text = r.meta()
 			}
@@ -192,34 +197,65 @@ func trusted(root, url string) (*rsa.PublicKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	z, err := gzip.NewReader(bytes.NewReader(data))
+	meta, err := member(data, "index-meta.plist")
+	if err != nil {
+		return nil, fmt.Errorf("%s is not signed: %w", url, err)
+	}
+	key, err := publicKey(meta)
+	if err != nil {
+		return nil, err
+	}
+	name := fingerprint(key)
+	stored, err := os.ReadFile(root + "/var/db/xbps/keys/" + name + ".plist")
+	if err != nil {
+		return nil, fmt.Errorf("`%s' repository has been RSA signed by \"tests\"\nFingerprint: %s\n"+
+			"Do you want to import this public key? [Y/n] EOF", url, name)
+	}
+	return publicKey(stored)
+}
+
+// member is a file of an index.
+func member(index []byte, name string) ([]byte, error) {
+	z, err := gzip.NewReader(bytes.NewReader(index))
 	if err != nil {
 		return nil, err
 	}
 	for t := tar.NewReader(z); ; {
 		h, err := t.Next()
 		if err != nil {
-			return nil, fmt.Errorf("%s is not signed: %w", url, err)
-		}
-		if h.Name != "index-meta.plist" {
-			continue
-		}
-		meta, err := io.ReadAll(t)
-		if err != nil {
 			return nil, err
 		}
-		key, err := publicKey(meta)
-		if err != nil {
-			return nil, err
+		if h.Name == name {
+			return io.ReadAll(t)
 		}
-		name := fingerprint(key)
-		stored, err := os.ReadFile(root + "/var/db/xbps/keys/" + name + ".plist")
-		if err != nil {
-			return nil, fmt.Errorf("`%s' repository has been RSA signed by \"tests\"\nFingerprint: %s\n"+
-				"Do you want to import this public key? [Y/n] EOF", url, name)
-		}
-		return publicKey(stored)
 	}
+}
+
+// dryRun prints a line for each package, as xbps-install does. It reads the indexes without storing them.
+func dryRun(urls, packages []string) error {
+	var repository string
+	var index []byte
+	for _, url := range urls {
+		text, err := get(url + "/" + os.Getenv("XBPS_ARCH") + "-repodata")
+		if err == nil {
+			repository = url
+			index, err = member(text, "index.plist")
+		}
+		if err == nil {
+			break
+		}
+	}
+	for _, p := range packages {
+		if index == nil {
+			return fmt.Errorf("Package '%s' not found in repository pool.", p)
+		}
+		size := "1024"
+		if _, of, ok := strings.Cut(string(index), "<key>"+p+"</key><dict><key>filename-size</key><integer>"); ok {
+			size, _, _ = strings.Cut(of, "<")
+		}
+		fmt.Printf("%s-1_1 install %s %s 1048576 %s\n", p, os.Getenv("XBPS_ARCH"), repository, size)
+	}
+	return nil
 }
 
 // verified downloads packages that a cache does not have, and verifies their signatures. Intel's
@@ -267,6 +303,33 @@ func cached(url, cache, file string) ([]byte, error) {
 	}
 	part := fmt.Sprintf("%s/%s.%d", cache, file, os.Getpid()) // a process that was killed leaves no half of a file
 	return text, errors.Join(os.MkdirAll(cache, 0o755), os.WriteFile(part, text, 0o644), os.Rename(part, cache+"/"+file))
+}
+
+// TestRoom stops an installation of Void before a package is downloaded, if the file system for the
+// packages is smaller than the sizes in the index of the repository. It continues when there is more room.
+func TestRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("begins an installation on a loop device")
+	}
+	m := newMachine(t, 1)
+	m.powerOn()
+	m.inside("mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", "/var/tmp")
+	m.xbps.sizes = map[string]int64{"linux-lts": 100 << 20}
+	record := m.begin(m.plan(plainSpec), "room")
+	// 32 MiB for indexes, 100 MiB for linux-lts, and the other packages and all signatures.
+	out, err := m.run(record)
+	if err == nil || !strings.Contains(out, "of free space, and the packages need 133MiB") ||
+		!strings.Contains(out, "another download_dir") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	m.untouched()
+	if left := m.inside("find", "/var/tmp", "-name", "*.xbps"); left != "" {
+		t.Errorf("packages were downloaded: %s", left)
+	}
+	m.inside("mount", "-o", "remount,size=256m", "/var/tmp")
+	if out, err := m.run(record); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // TestRepository installs Void from a repository with a signed index. Before the disk is touched,

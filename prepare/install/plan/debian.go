@@ -125,7 +125,7 @@ func (r *recipe) debianDownload() {
 	r.run("download-folder", "make a folder for the packages", "mkdir", "-p", dir+"/tmp", dir+"/etc/apt/apt.conf.d",
 		dir+"/etc/apt/preferences.d", dir+aptLists, dir+aptArchives).check("test", "-d", dir+aptArchives)
 	room := r.run("download-room", "see that there is room for the packages", "df", dir)
-	room.Room = &Room{dir, roomPackages}
+	room.Room = &Room{Dir: dir, Bytes: roomPackages}
 	base := s.Base.File
 	if base == "" {
 		room.Room.Bytes += roomBase

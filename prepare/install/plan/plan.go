@@ -75,6 +75,9 @@ type Step struct {
 type Room struct {
 	Dir   string `json:"dir"` // on the file system of this folder
 	Bytes int64  `json:"bytes"`
+	// Sizes is a command that prints a line for each file that is needed, which ends with the file's
+	// size in bytes. These files and their signatures need space in addition to Bytes.
+	Sizes []string `json:"sizes,omitempty"`
 }
 
 // IDs are the identities that the plan assigns before anything is written.
@@ -252,6 +255,9 @@ func (p *Plan) String() string {
 		}
 		if s.Room != nil {
 			fmt.Fprintf(&b, "   room:     %s in %s\n", unit.Bytes(s.Room.Bytes), s.Room.Dir)
+			if s.Room.Sizes != nil {
+				fmt.Fprintf(&b, "             and the sizes at the ends of the lines of: %s\n", quote(s.Room.Sizes))
+			}
 		}
 		p.printInput(&b, s.Stdin)
 		for _, c := range s.Checks {

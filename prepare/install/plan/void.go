@@ -44,6 +44,8 @@ func (r *recipe) voidZFS() {
 	r.voidExtras()
 	if s := r.Step("download"); s != nil {
 		s.Argv = append(s.Argv, r.download...)
+		room := r.Step("download-room").Room
+		room.Sizes = append(room.Sizes, r.download...)
 		r.run("cache-remove", "remove the downloaded packages", "rm", "-rf", target+xbpsCache).
 			check("find", target+path.Dir(xbpsCache), "-name", path.Base(xbpsCache)).replaces().nothing()
 	}
@@ -52,6 +54,10 @@ func (r *recipe) voidZFS() {
 }
 
 const xbpsCache = "/var/cache/xbps"
+
+// roomIndexes is the space in bytes that is left for the indexes of the repositories. The index of each
+// repository says how large the packages are.
+const roomIndexes = 32 << 20
 
 // voidDownload downloads the index of each repository and the packages, and verifies their
 // signatures: what is wrong with them shows before the disk is touched. The names come last.
@@ -65,11 +71,16 @@ func (r *recipe) voidDownload() {
 	r.run("download-trust", "trust there the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(),
 		dir).check("test", "-e", dir+r.keys())
 	r.ignoreKernel("download-ignore", dir)
-	argv := []string{"env", "XBPS_ARCH=" + r.voidArch(), "xbps-install", "-Sy", "--download-only", "-R", s.Mirror}
-	for _, name := range r.otherRepositories() {
-		argv = append(argv, "-R", r.repository(name))
+	argv := func(how string) []string {
+		argv := []string{"env", "XBPS_ARCH=" + r.voidArch(), "xbps-install", how, "--download-only", "-R", s.Mirror}
+		for _, name := range r.otherRepositories() {
+			argv = append(argv, "-R", r.repository(name))
+		}
+		return append(argv, "-r", dir, "-c", dir+"/cache")
 	}
-	r.run("download", "download the packages and verify their signatures", append(argv, "-r", dir, "-c", dir+"/cache")...).
+	r.run("download-room", "see that there is room for the packages", "df", dir).
+		Room = &Room{Dir: dir, Bytes: roomIndexes, Sizes: argv("-Mn")}
+	r.run("download", "download the packages and verify their signatures", argv("-Sy")...).
 		check("test", "-d", dir+"/cache").Redo = true
 	r.download = []string{"base-system"}
 	r.ofDownload(first)
