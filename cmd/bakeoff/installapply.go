@@ -154,6 +154,9 @@ func (a *app) runInstall(ctx context.Context, r *engine.Record, t targetFlags) e
 	}
 	fmt.Fprintf(a.Out, "installed; %s compares the system with its plan\n",
 		safetext.Line("bakeoff install verify "+shell.Quote(r.Dir)+t.words()))
+	for _, line := range r.Plan.After {
+		fmt.Fprintln(a.Out, safetext.Line(line))
+	}
 	return nil
 }
 

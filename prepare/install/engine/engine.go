@@ -391,10 +391,13 @@ func (e *Engine) execute(ctx context.Context, s *plan.Step, argv []string) error
 	close(done)
 	said := e.Secrets.scrub(safetext.Text(out.String()))
 	e.log(s.ID, argv, exit, said)
-	if err != nil {
+	switch {
+	case s.Departs && fault.Is(err, fault.Lab) && ctx.Err() == nil:
+		e.Say(s.ID + ": the connection ended, as expected")
+		return nil
+	case err != nil:
 		return err
-	}
-	if !exit.OK() {
+	case !exit.OK():
 		return fault.New(fault.Lab, "%s: %s: %s", argv[0], exit, cause(said))
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,7 +32,7 @@ var bsdFakes = map[string]func(f *fake, args []string) error{
 	"installboot": (*fake).installboot, "modload": (*fake).modload, "modstat": (*fake).modstat, "cksum": (*fake).cksum,
 	"mount": (*fake).bsdMount, "umount": (*fake).bsdUmount, "swapctl": (*fake).swapctl, "chroot": (*fake).bsdChroot,
 	"zpool": (*fake).zpool, "zfs": (*fake).zfs, "zdb": (*fake).zdb, "sysctl": (*fake).bsdSysctl,
-	"ftp": (*fake).ftp,
+	"ftp": (*fake).ftp, "shutdown": (*fake).bsdShutdown,
 }
 
 func bsdDisk() string { return os.Getenv("FAKE_DISK") }
@@ -58,10 +59,48 @@ func (*fake) ftp(args []string) error {
 	return os.WriteFile(args[1], text, 0o644)
 }
 
-func (*fake) bsdSysctl(args []string) error {
+func (f *fake) bsdSysctl(args []string) error {
+	if name, value, _ := strings.Cut(args[1], "="); name == "init.root" {
+		return f.initRoot(args[0], value)
+	}
 	fmt.Println(map[string]string{"hw.physmem64": "1073741824", "machdep.bootmethod": "UEFI",
 		"hw.disknames": "wd0 cd0"}[args[1]])
 	return nil
+}
+
+// initRoot prints or sets the root that init gives to programs after it has executed /etc/rc.
+func (f *fake) initRoot(flag, value string) error {
+	if os.Getenv("FAKE_INIT") == "small" {
+		return errors.New("top level name 'init' in 'init.root' is invalid")
+	}
+	old := "/"
+	if text, err := os.ReadFile(f.run + "/init-root"); err == nil {
+		old = string(text)
+	}
+	if flag == "-n" {
+		fmt.Println(old)
+		return nil
+	}
+	fmt.Printf("init.root: %s -> %s\n", old, value)
+	return os.WriteFile(f.run+"/init-root", []byte(value), 0o600)
+}
+
+// bsdShutdown keeps what init would start next.
+func (f *fake) bsdShutdown(args []string) error {
+	if !slices.Equal(args, []string{"now"}) {
+		return errors.New("usage: shutdown time")
+	}
+	if os.Getenv("FAKE_FAIL") == "shutdown" {
+		return errors.New("Operation not permitted")
+	}
+	root, _ := os.ReadFile(f.run + "/init-root")
+	mounts, _ := os.ReadFile(f.run + "/mounts")
+	began, err := os.OpenFile(f.keep+"/shutdown", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(began, "init.root=%s %s", root, mounts)
+		err = errors.Join(err, began.Close())
+	}
+	return err
 }
 
 func (*fake) drvctl(args []string) error {
@@ -308,14 +347,18 @@ users: [{name: anna, groups: [wheel], ssh_keys: [ssh-ed25519 AAAA anna]}]
 func (m *machine) repository() {
 	m.t.Helper()
 	sets := m.dir + "/sets"
-	for name, files := range map[string][]string{"base": {"bin/sh", "sbin/init"}, "etc": {"etc/passwd", "etc/shadow"},
+	for name, files := range map[string][]string{"base": {"bin/sh", "sbin/init"},
+		"etc": {"etc/passwd", "etc/shadow", "dev/MAKEDEV"},
 		"modules": {"stand/amd64/11.0/modules/zfs/zfs.kmod", "stand/amd64/11.0/modules/solaris/solaris.kmod",
 			"stand/amd64/11.0/modules/nfs/nfs.kmod"}} {
 		from := m.dir + "/tree-" + name
 		for _, f := range files {
 			text := name + " " + f + "\n"
-			if f == "etc/passwd" {
+			switch f {
+			case "etc/passwd":
 				text = "root:x:0:0::/root:/bin/sh\n"
+			case "dev/MAKEDEV":
+				text = "[ \"$1\" = all ] && rm -f null console && mknod null c 1 3 && mknod console c 5 1\n"
 			}
 			if err := errors.Join(os.MkdirAll(filepath.Dir(from+"/"+f), 0o755), os.MkdirAll(from+"/root", 0o755),
 				os.WriteFile(from+"/"+f, []byte(text), 0o644)); err != nil {
@@ -460,6 +503,66 @@ func TestNetBSD(t *testing.T) {
 	}
 }
 
+// TestNetBSDInit ends an installation in each way of init. With restart, the new root is mounted and is
+// that of init when all programs end, and the loss of the connection is no failure. If shutdown fails,
+// everything is released, and resume repeats it. An init that starts no other root stops the
+// installation before the disk is touched, unless the plan does not need it.
+func TestNetBSDInit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device")
+	}
+	m := newMachine(t, 1)
+	m.asNetBSD()
+	m.powerOn()
+	p := m.bsdPlan("init: restart\n")
+	record := m.begin(p, "restart")
+	out, err := m.run(record, "FAKE_INIT=small")
+	if err == nil || !strings.Contains(out, "plan with init: none") || !strings.Contains(out, "is invalid") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	m.untouched()
+	if out, err = m.run(record, "FAKE_FAIL=shutdown"); err == nil || !strings.Contains(out, "not permitted") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if root := m.inside("cat", m.dir+"/run/init-root"); root != "/" {
+		t.Errorf("after a failure, the root of init is %q", root)
+	}
+	if want := "rpool exported true"; !strings.Contains(m.bsdState(), want) {
+		t.Errorf("%s is not in\n%s", want, m.bsdState())
+	}
+	if out, err = m.run(record, "ENGINE_LOST=shutdown"); err != nil || !strings.Contains(out, "the connection ended") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	began, err := os.ReadFile(m.dir + "/keep/shutdown")
+	if err != nil || !strings.HasPrefix(string(began), "init.root=/altroot ") ||
+		!strings.Contains(string(began), "rpool/ROOT on /altroot type zfs") || strings.Count(string(began), "\n") != 1 {
+		t.Errorf("%v: shutdown saw %s", err, began)
+	}
+
+	// Killed while all programs end, the step is over: a second one would end the new system.
+	m.powerOff()
+	m.blank()
+	m.powerOn()
+	record = m.begin(p, "killed")
+	if out, err = m.run(record, fmt.Sprintf("ENGINE_KILL=%d:ran", len(p.Steps)-1)); err == nil {
+		t.Fatalf("not killed\n%s", out)
+	}
+	m.unlocked(record)
+	if out, err = m.run(record); err == nil || !strings.Contains(out, "has ended") {
+		t.Errorf("%v\n%s", err, out)
+	}
+
+	m.powerOff()
+	m.blank()
+	m.powerOn()
+	if out, err = m.run(m.begin(m.bsdPlan("init: none\n"), "none"), "FAKE_INIT=small"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if want := "rpool exported true"; !strings.Contains(m.bsdState(), want) {
+		t.Errorf("%s is not in\n%s", want, m.bsdState())
+	}
+}
+
 // TestNetBSDMirror downloads the sets from a mirror. A set that does not fit its checksum stops the
 // installation before the disk is touched. After it was removed, resume downloads it again.
 func TestNetBSDMirror(t *testing.T) {
@@ -477,7 +580,7 @@ func TestNetBSDMirror(t *testing.T) {
 	m.must("rm", "-r", m.dir+"/sets")
 	s := httptest.NewServer(http.FileServer(http.Dir(m.dir + "/mirror")))
 	defer s.Close()
-	record := m.begin(m.bsdPlan("mirror: "+s.URL+"/\n"), "mirror")
+	record := m.begin(m.bsdPlan("mirror: "+s.URL+"/\ninit: prepare\n"), "mirror")
 	whole, err := os.ReadFile(served + "binary/sets/base.tar.xz")
 	if err == nil {
 		err = os.WriteFile(served+"binary/sets/base.tar.xz", []byte("<html>busy</html>"), 0o644)
@@ -499,7 +602,7 @@ func TestNetBSDMirror(t *testing.T) {
 	if out, err := m.run(record); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"rpool exported true", "/keep/pool/rpool/ROOT/bin/sh", "/keep/ffs/netbsd.gz"} {
+	for _, want := range []string{"rpool exported false", "/keep/pool/rpool/ROOT/bin/sh", "/keep/ffs/netbsd.gz"} {
 		if !strings.Contains(m.bsdState(), want) {
 			t.Errorf("%s is not in\n%s", want, m.bsdState())
 		}
@@ -552,6 +655,8 @@ func TestNetBSDUpdate(t *testing.T) {
 	menu, _ := os.ReadFile(root + "/boot-ffs/boot.cfg")
 	for _, want := range []string{"load /stand/amd64/11.0/modules/solaris/solaris.kmod;load " +
 		"/stand/amd64/11.0/modules/zfs/zfs.kmod;fs /ramdisk-zfsroot.fs;boot /netbsd.gz\n",
+		"menu=Boot single user:load /stand/amd64/11.0/modules/solaris/solaris.kmod;load " +
+			"/stand/amd64/11.0/modules/zfs/zfs.kmod;fs /ramdisk-zfsroot.fs;boot /netbsd.gz -s\n",
 		"load /stand/amd64/10.1/modules/zfs/zfs.kmod;fs /ramdisk-old.fs;boot /netbsd.old.gz\n"} {
 		if !strings.Contains(string(menu), want) {
 			t.Errorf("%q is not in\n%s", want, menu)

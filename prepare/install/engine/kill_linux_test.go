@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/prepare/install/probe"
@@ -89,6 +90,10 @@ func (k *killer) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 	if k.armed {
 		die()
+	}
+	if cmd.Argv[0] == os.Getenv("ENGINE_LOST") { // the connection is lost while the program runs
+		_, err := k.Conn.Exec(ctx, cmd)
+		return conn.Exit{}, errors.Join(fault.New(fault.Lab, "lost the connection"), err)
 	}
 	last := k.record.Lines[len(k.record.Lines)-1]
 	at := slices.IndexFunc(k.record.Plan.Steps, func(s plan.Step) bool {

@@ -171,6 +171,9 @@ func (r *Record) apply(lines []Line) {
 		switch l.Event {
 		case eventStart, eventDone:
 			r.states[l.Step] = l.Event
+			r.Ended = r.Ended || r.Plan.Step(l.Step).Departs // whether it took effect cannot be seen later
+		case eventFail:
+			r.Ended = r.Ended && !r.Plan.Step(l.Step).Departs
 		case eventEnd:
 			r.Ended = true
 		}

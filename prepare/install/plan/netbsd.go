@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/hexsum"
+	"bakeoff/prepare/install/spec"
 )
 
 // netbsdZFS is the recipe netbsd-zfs: NetBSD with its root on ZFS. The loader reads kernel,
@@ -18,6 +19,11 @@ func (r *recipe) netbsdZFS() {
 	d := strings.TrimPrefix(r.Disk.ByID, "/dev/")
 	sets, release := r.spec.SetsDir, r.spec.Release
 	files := r.netbsdFiles()
+	if r.spec.Init != spec.InitNone {
+		// An init without this node, such as that of sysinst, starts no other root.
+		r.assert("init-can", "see that init can start another root; if it cannot, plan with init: none", "sysctl", "-n",
+			"init.root").Local = true
+	}
 	r.netbsdVerify(files)
 	r.run("partition", "write a partition table", "gpt", "create", "-f", d).destroys(r.Disk.ByID)
 	for _, p := range [][4]string{{"1", "efi", "EFI", "512m"}, {"2", "ffs", "boot", "512m"}, {"3", "zfs", zpool, ""}} {
@@ -62,6 +68,7 @@ func (r *recipe) netbsdZFS() {
 	}
 	r.put("boot-cfg", "load the modules, then the RAM disk", boot+"/boot.cfg",
 		"menu=Boot NetBSD with its root on ZFS:"+menu+"fs /"+files[1].name+";boot /netbsd.gz",
+		"menu=Boot single user:"+menu+"fs /"+files[1].name+";boot /netbsd.gz -s",
 		"menu=Drop to boot prompt:prompt", "default=1", "timeout=5")
 	for _, m := range []string{"solaris", "zfs"} {
 		r.run("module-"+m, "load the module; that it is there already is success", "modload", m).
@@ -88,6 +95,39 @@ func (r *recipe) netbsdZFS() {
 	r.netbsdConfigure(altroot)
 	r.leave()
 	r.assert("exported", "see that the label says so", "zdb", "-l", dev).expect("state: 1")
+	r.netbsdEnter(zpool, root, altroot)
+}
+
+// netbsdEnter lets init start the new system without a reboot, as zfsinstall does: the next time that
+// init has executed /etc/rc, it executes that of init.root. init of a running system executes
+// /etc/rc after a person left the shell of single-user mode.
+func (r *recipe) netbsdEnter(zpool, root, altroot string) {
+	const single = "on the console of the target, press RETURN, and leave the shell of single-user mode with ^D: init " +
+		"then starts the installed system"
+	const host = "log in with the ssh_keys of the specification; the installed system has another host key"
+	if r.spec.Init == spec.InitNone {
+		r.After = []string{"reboot the target: it starts the installed system", host}
+		return
+	}
+	local := func(s *Step) *Step {
+		s.Local = true
+		return s
+	}
+	local(r.run("enter-import", "import the pool again", "zpool", "import", "-N", zpool)).
+		check("zpool", "list", "-H", "-o", "name", zpool).expect(zpool).undo("zpool", "export", zpool)
+	local(r.run("enter-mount", "mount the new root again", "mount", "-t", "zfs", root, altroot)).
+		check("mount").expect(root+" on "+altroot).replaces().undo("umount", altroot)
+	local(r.run("init-root", "let init start the new root", "sysctl", "-w", "init.root="+altroot)).
+		check("sysctl", "-n", "init.root").expect(altroot).replaces().undo("sysctl", "-w", "init.root=/")
+	// The services of the installing system start again too, before those of the new one.
+	const port = "if the installing system starts sshd, port 22 leads to that one: reboot instead"
+	if r.spec.Init == spec.InitPrepare {
+		r.After = []string{"reboot the target: it starts the installed system", host,
+			"without a reboot: run `shutdown now` on the target; then, " + single, port}
+		return
+	}
+	local(r.run("init-restart", "end all programs; then init starts single-user mode", "shutdown", "now")).Departs = true
+	r.After = []string{single, "without a console, reset the target: it then starts from the disk", host, port}
 }
 
 // netbsdFile is a file of a release of NetBSD: its folder on a mirror, and the list in sets_dir
@@ -146,15 +186,21 @@ var zfsrootUpdate string
 
 func (r *recipe) netbsdConfigure(altroot string) {
 	s := r.spec
-	for _, dir := range []string{"/boot-ffs", "/efi"} {
+	// The sets have no nodes, and no folders for file systems of the kernel.
+	r.run("devices", "make the device nodes", "sh", "./MAKEDEV", "all").
+		check("test", "-c", altroot+"/dev/null").Dir = altroot + "/dev"
+	r.Step("devices").Redo = true
+	for _, dir := range []string{"/boot-ffs", "/efi", "/kern", "/proc"} {
 		r.run("folder-"+dir[1:], "make a mount point", "mkdir", "-p", altroot+dir).check("test", "-d", altroot+dir)
 	}
-	r.put("fstab", "mount what the root is not", altroot+"/etc/fstab",
+	r.put("fstab", "name what is mounted", altroot+"/etc/fstab",
+		"rpool/ROOT / zfs rw 0 0",
 		"NAME=boot /boot-ffs ffs rw,noauto 1 2",
 		"NAME=EFI /efi msdos rw,noauto 0 0",
 		"kernfs /kern kernfs rw 0 0",
 		"ptyfs /dev/pts ptyfs rw 0 0",
 		"procfs /proc procfs rw 0 0",
+		"tmpfs /var/shm tmpfs rw,-m1777,-sram%25 0 0",
 	)
 	const update = "/root/zfsroot-update"
 	r.put("update", "update kernel, RAM disk and modules together", altroot+update, strings.TrimSuffix(
@@ -162,7 +208,7 @@ func (r *recipe) netbsdConfigure(altroot string) {
 	r.run("update-mode", "let root run it", "chmod", "0700", altroot+update).
 		check("test", "-x", altroot+update).replaces()
 	r.put("rc-conf", "configure the system", altroot+"/etc/rc.conf", ". /etc/defaults/rc.conf",
-		"rc_configured=YES", "hostname="+s.Hostname, "zfs=YES", "dhcpcd=YES", "sshd=YES")
+		"rc_configured=YES", "hostname="+s.Hostname, "no_swap=YES", "zfs=YES", "dhcpcd=YES", "sshd=YES")
 	r.run("timezone", "set the time zone", "ln", "-sfn", "/usr/share/zoneinfo/"+s.Timezone, altroot+"/etc/localtime").
 		check("readlink", altroot+"/etc/localtime").expect("/usr/share/zoneinfo/" + s.Timezone).replaces()
 	r.bsdKeys("root", altroot, "/root", s.SSHKeys)

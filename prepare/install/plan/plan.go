@@ -66,6 +66,9 @@ type Step struct {
 	Local bool `json:"local,omitempty"`
 	// Reopen: verify runs the step if it is absent, as it runs steps that have an undo.
 	Reopen bool `json:"reopen,omitempty"`
+	// Departs: the last step, after which the machine ends its connections. A lost connection is
+	// no failure, and the step never begins a second time.
+	Departs bool `json:"departs,omitempty"`
 	// Until: once the step of this id is done, nothing needs the result of this one any more.
 	Until string `json:"until,omitempty"`
 	Room  *Room  `json:"room,omitempty"`
@@ -112,6 +115,7 @@ type Plan struct {
 	Pool    string            `json:"pool"`
 	Secrets map[string]string `json:"secrets"` // references, by name
 	Steps   []Step            `json:"steps"`
+	After   []string          `json:"after,omitempty"` // read these when the last step is done
 	Hash    string            `json:"hash"`
 }
 
@@ -272,6 +276,12 @@ func (p *Plan) String() string {
 		if s.Undo != nil {
 			fmt.Fprintf(&b, "   undo:     %s\n", quote(s.Undo))
 		}
+	}
+	for i, a := range p.After {
+		if i == 0 {
+			b.WriteString("\nAfter the last step:\n")
+		}
+		fmt.Fprintf(&b, "- %s\n", a)
 	}
 	return b.String()
 }

@@ -25,6 +25,8 @@ at=/stand/$arch/$release/modules
 {
 	echo "menu=Boot NetBSD with its root on ZFS:load $at/solaris/solaris.kmod;load $at/zfs/zfs.kmod;fs" \
 		"/ramdisk-zfsroot.fs;boot /netbsd.gz"
+	echo "menu=Boot single user:load $at/solaris/solaris.kmod;load $at/zfs/zfs.kmod;fs /ramdisk-zfsroot.fs;boot" \
+		"/netbsd.gz -s"
 	echo "menu=Boot the kernel before the update:$(sed -n 's/^menu=Boot NetBSD with its root on ZFS://p' \
 		"$boot/boot.cfg" | sed 's|/ramdisk-zfsroot.fs|/ramdisk-old.fs|; s|/netbsd.gz|/netbsd.old.gz|')"
 	echo "menu=Drop to boot prompt:prompt"

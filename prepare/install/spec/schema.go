@@ -24,6 +24,7 @@ var described = map[string]string{
 	"Spec.mirror_key":    "the key of that repository; void-zfs: its fingerprint; debian-zfs: a file NAME.asc",
 	"Spec.sets":          "netbsd-zfs: the sets to install; the default is all sets except those of X",
 	"Spec.sets_dir":      "netbsd-zfs: the folder with the sets, kernel and ramdisk, and their SHA512",
+	"Spec.init":          "netbsd-zfs: prepare (the default): init can start the new system; restart: it does; or none",
 	"Spec.download_dir":  "not for netbsd-zfs: a folder that gets the packages before the disk is touched, or none",
 	"Spec.kernel":        "the package of the kernel; netbsd-zfs: the configuration of the kernel",
 	"Spec.kernel_args":   "arguments of the kernel, such as console=ttyS0; not for netbsd-zfs",
@@ -80,6 +81,7 @@ func JSONSchema() []byte {
 	t := jsonschema.Types{Scalar: scalar, Docs: described, Rules: map[string]jsonschema.Object{
 		"Spec.schema": {"const": Schema}, "Spec.recipe": enum(Recipes...), "Spec.libc": enum("glibc", "musl"),
 		"Spec.firmware":  enum("entry", "fallback"),
+		"Spec.init":      enum(InitPrepare, InitRestart, InitNone),
 		"Spec.microcode": enum("intel", "amd"), "Spec.hostname": pattern(hostname.String()),
 		"Pool.compression": pattern(compression.String()), "Pool.ashift": {"minimum": 12, "maximum": 16},
 		"Spec.encryption": enum("aes-256-gcm", "off"),

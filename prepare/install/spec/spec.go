@@ -39,6 +39,7 @@ type Spec struct {
 	MirrorKey  string    `yaml:"mirror_key" json:",omitzero"` // of Void: a fingerprint; of Debian: a file
 	Sets       []string  `yaml:"sets"`                        // of NetBSD
 	SetsDir    string    `yaml:"sets_dir"`
+	Init       string    `yaml:"init" json:",omitzero"` // of NetBSD: what happens after the installation
 	Downloads  string    `yaml:"download_dir" json:",omitzero"`
 	Kernel     string    `yaml:"kernel"`
 	KernelArgs []string  `yaml:"kernel_args"`
@@ -60,6 +61,13 @@ type Spec struct {
 	SSHKeys    []string  `yaml:"ssh_keys"` // of root
 	Users      []User    `yaml:"users"`
 }
+
+// The values of init: the new root becomes that of init, init also restarts, or neither.
+const (
+	InitPrepare = "prepare"
+	InitRestart = "restart"
+	InitNone    = "none"
+)
 
 // Pool changes how the pool is made.
 type Pool struct {
@@ -200,8 +208,9 @@ func (s *Spec) fill() {
 		"void-zfs":   {Kernel: "linux-lts", Downloads: DownloadDir},
 		"debian-zfs": {Kernel: "linux-image-amd64", Release: "trixie", Mirror: debianMirror},
 		"netbsd-zfs": {Kernel: "GENERIC", Release: "11.0", Sets: []string{"base", "comp", "etc", "games", "gpufw", "man",
-			"misc", "modules", "rescue", "text"}},
+			"misc", "modules", "rescue", "text"}, Init: InitPrepare},
 	}[s.Recipe]
+	s.Init = cmp.Or(s.Init, d.Init)
 	s.Kernel, s.Release, s.Mirror = cmp.Or(
 		s.Kernel,
 		d.Kernel,
@@ -318,6 +327,9 @@ func (c checker) linux(s *Spec, ref string) {
 		c.Add(c.at([]string{zbm, "ssh_keys"}), "leave it out",
 			"ssh_keys of ZFSBootMenu are for void-zfs only: Debian has no package that builds its image")
 	}
+	if s.Init != "" {
+		c.Add(c.at([]string{"init"}), "leave it out", "init is for netbsd-zfs only")
+	}
 	c.pool(s)
 	c.datasets(s.Datasets)
 	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
@@ -348,6 +360,7 @@ func (c checker) netbsd(s *Spec) {
 		c.want(s.Mirror, url, "write an address such as https://cdn.netbsd.org/pub/NetBSD", "mirror")
 	}
 	c.want(s.Release, word, "write a release such as 11.0", "release")
+	c.oneOf(s.Init, []string{InitPrepare, InitRestart, InitNone}, "init")
 	if len(s.SSHKeys) == 0 {
 		c.Add(c.root.Position, "give a public key of root", "ssh_keys is missing: nobody could log in")
 	}

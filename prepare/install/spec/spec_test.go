@@ -122,7 +122,7 @@ func TestNetBSD(t *testing.T) {
 	if _, err := Parse("f", []byte(text+"mirror: https://cdn.netbsd.org/pub/NetBSD\n")); err != nil {
 		t.Error(err)
 	}
-	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"},
+	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"init: reboot", "init"},
 		{"packages: [vim]", "NetBSD has no packages"}, {"keymap: de", "NetBSD has no keymap"},
 		{"esp_mib: 600", "NetBSD has no esp_mib"},
 		{"locales: [de_DE.UTF-8]", "NetBSD has no locales"}, {"download_dir: /x", "NetBSD has no download_dir"}} {
