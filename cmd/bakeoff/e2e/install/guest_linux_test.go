@@ -50,6 +50,7 @@ type bench struct {
 	mirror  *mirror
 	ssh     string // the client's configuration
 	name    string // of the system that runs, for ssh
+	host    string // for bakeoff install; "" is name
 	port    uint16
 	guest   *qemu.Guest // nil: it is off
 	serial  net.Conn

@@ -128,7 +128,7 @@ func (b *bench) tryBakeoff(args ...string) (string, int) {
 	defer log.Close()
 	var out strings.Builder
 	began := time.Now()
-	c := b.h.Command(append(append([]string{"install"}, args...), "--host", b.name)...)
+	c := b.h.Command(append(append([]string{"install"}, args...), "--host", cmp.Or(b.host, b.name))...)
 	c.Stdout, c.Stderr = &out, stopwatch{log, began}
 	if err := c.Run(); err != nil && c.ProcessState == nil {
 		b.t.Fatal(err)

@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func (b *bench) interrupt(step, record string, cut bool, args ...string) {
 		b.t.Fatal(err)
 	}
 	defer said.Close()
-	c := b.h.Command(append(append([]string{"install"}, args...), "--host", "rescue")...)
+	c := b.h.Command(append(append([]string{"install"}, args...), "--host", cmp.Or(b.host, b.name))...)
 	c.Stdout, c.Stderr = said, said
 	if err := c.Start(); err != nil {
 		b.t.Fatal(err)
