@@ -122,7 +122,7 @@ func TestNetBSD(t *testing.T) {
 	if _, err := Parse("f", []byte(text+"mirror: https://cdn.netbsd.org/pub/NetBSD\n")); err != nil {
 		t.Error(err)
 	}
-	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"init: reboot", "init"},
+	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"init: reboot", "prepare"},
 		{"packages: [vim]", "NetBSD has no packages"}, {"keymap: de", "NetBSD has no keymap"},
 		{"esp_mib: 600", "NetBSD has no esp_mib"},
 		{"locales: [de_DE.UTF-8]", "NetBSD has no locales"}, {"download_dir: /x", "NetBSD has no download_dir"}} {
@@ -144,7 +144,7 @@ func TestSizes(t *testing.T) {
 		{"esp_mib: 100\nrelease: bookworm", "write 260 to 65536"}, {"locales: [de_DE.UTF-8, en_US ISO-8859-1]", ""},
 		{"locales: ['x; y']", "locales.0 is not valid"}, {"libc: musl\nlocales: [de_DE.UTF-8]", "musl has no locales"},
 		{"firmware: fallback", "systemd-boot makes a boot entry"}, {"firmware: entry", ""},
-		{"firmware: bios", "use entry or fallback"}, {"download_dir: /x", ""},
+		{"firmware: bios", "use entry or fallback"}, {"init: none", "netbsd-zfs only"}, {"download_dir: /x", ""},
 		{"download_dir: x", "download_dir is not valid"}, {"download_dir: '/a\"b'", "download_dir is not valid"},
 		{"mirror_key: /root/mirror.asc", ""}, {"mirror_key: mirror.asc", "NAME.asc"},
 		{"mirror_key: /root/mirror.gpg", "gpg --armor --export"}} {
