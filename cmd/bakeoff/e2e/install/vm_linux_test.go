@@ -100,7 +100,8 @@ func (b *bench) boots(options ...string) {
 
 func (b *bench) answers(began time.Time, options ...string) {
 	b.t.Helper()
-	argv := append([]string{"vm", "ssh", "root@" + box, "--", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"}, options...)
+	argv := append([]string{"vm", "ssh", "root@" + box, "--", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20"},
+		options...)
 	b.inBoxUntil("it answers over SSH", func() bool {
 		_, _, code := b.h.Bakeoff(b.t, stepLimit, append(argv, "true")...)
 		return code == 0
