@@ -16,7 +16,8 @@ import (
 
 // Update changes the limits of memory and CPU time of a group in use; a quota of 0 means no limit. If
 // the programs use more than memory, and the kernel cannot reclaim it, Update changes nothing and
-// returns an error of kind fault.Unsupported.
+// returns an error of kind fault.Unsupported. It does so, too, if the host cannot limit CPU time. A group
+// without a limit of memory gets none.
 func (g *Group) Update(ctx context.Context, memory unit.Bytes, quota float64) error {
 	if err := checkQuota(quota); err != nil {
 		return err
@@ -25,6 +26,15 @@ func (g *Group) Update(ctx context.Context, memory unit.Bytes, quota float64) er
 	defer g.mu.Unlock()
 	g.limits.NotEnforced = maps.Clone(g.limits.NotEnforced) // callers of Limits have the old one
 	before, holder := g.limits.Memory, cmp.Or(g.outer, g)
+	if quota > 0 && g.limits.Quota == nil {
+		_, err := holder.need(ctx, "cpu")
+		if err == nil && g.outer != nil && g.layout.V1["cpu"] == "" {
+			err = g.grant(ctx, "cpu", holder.v2Dir())
+		}
+		if err != nil {
+			return fault.Op("quota", err)
+		}
+	}
 	if before != nil && *before != memory {
 		if err := holder.changeMemory(ctx, *before, memory); err != nil {
 			return err
