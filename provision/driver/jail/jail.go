@@ -20,6 +20,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
@@ -262,15 +263,21 @@ func (b builder) limit(ctx context.Context) error {
 	return b.account(ctx, lim)
 }
 
+// rules are those of rctl for limits of memory and of CPU time; 0 is none.
+func (n names) rules(memory unit.Bytes, quota float64) map[string]string {
+	out := map[string]string{}
+	if memory > 0 {
+		out["memory"] = fmt.Sprintf("jail:%s:memoryuse:sigkill=%d", n.jail, int64(memory))
+	}
+	if quota > 0 {
+		out["quota"] = fmt.Sprintf("jail:%s:pcpu:deny=%d", n.jail, int64(math.Round(quota*100)))
+	}
+	return out
+}
+
 // account limits what the kernel only limits if it counts it.
 func (b builder) account(ctx context.Context, lim *facts.Limits) error {
-	rules := map[string]string{}
-	if b.spec.Memory > 0 {
-		rules["memory"] = fmt.Sprintf("memoryuse:sigkill=%d", int64(b.spec.Memory))
-	}
-	if b.spec.Quota > 0 {
-		rules["quota"] = fmt.Sprintf("pcpu:deny=%d", int64(math.Round(b.spec.Quota*100)))
-	}
+	rules := b.rules(b.spec.Memory, b.spec.Quota)
 	if len(rules) == 0 {
 		return nil
 	}
@@ -283,7 +290,7 @@ func (b builder) account(ctx context.Context, lim *facts.Limits) error {
 			lim.NotEnforced[name] = "the kernel does not count it; set kern.racct.enable=1 in /boot/loader.conf and reboot"
 			continue
 		}
-		if err := guest.Run(ctx, b.host, "rctl", "-a", "jail:"+b.jail+":"+rules[name]); err != nil {
+		if err := guest.Run(ctx, b.host, "rctl", "-a", rules[name]); err != nil {
 			return err
 		}
 		switch name {

@@ -5,13 +5,16 @@ import (
 	"debug/elf"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/zfs"
@@ -148,6 +151,58 @@ func started(list, agent string) (pids []string) {
 		}
 	}
 	return pids
+}
+
+// Limit changes the limits of memory and of CPU time of a jail that runs; 0 is none. If its programs use
+// more than the new limit of memory, which would end them, it changes nothing and returns an error of kind
+// fault.Unsupported.
+func Limit(ctx context.Context, host conn.Conn, label string, memory unit.Bytes, quota float64) error {
+	n := namesOf(label, "")
+	list, err := guest.Output(ctx, host, "rctl", "jail:"+n.jail)
+	if err != nil {
+		return err
+	}
+	have, want := strings.Fields(list), slices.Sorted(maps.Values(n.rules(memory, quota)))
+	if memory > 0 && !slices.Contains(have, n.rules(memory, 0)["memory"]) {
+		used, err := n.memoryUsed(ctx, host)
+		if err != nil {
+			return err
+		}
+		if used > memory {
+			return fault.WithFix(fault.New(fault.Unsupported, "the programs use %s of memory, which is more than %s", used,
+				memory), "stop the guest first, or set a higher limit")
+		}
+	}
+	change := func(option string, rules, others []string) error {
+		for _, rule := range rules {
+			if slices.Contains(others, rule) {
+				continue
+			}
+			if err := guest.Run(ctx, host, "rctl", option, rule); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := change("-a", want, have); err != nil { // first: the jail is never without a limit
+		return err
+	}
+	return change("-r", have, want)
+}
+
+// memoryUsed is what the programs of a jail use.
+func (n names) memoryUsed(ctx context.Context, host conn.Conn) (unit.Bytes, error) {
+	use, err := guest.Output(ctx, host, "rctl", "-u", "jail:"+n.jail)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(use) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "memoryuse="); ok {
+			bytes, err := strconv.ParseInt(value, 10, 64)
+			return unit.Bytes(bytes), err
+		}
+	}
+	return 0, fault.New(fault.Lab, "rctl -u jail:%s does not say how much memory the jail uses", n.jail)
 }
 
 // Linux are the options of a jail whose programs are built for Linux.

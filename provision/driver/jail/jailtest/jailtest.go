@@ -26,6 +26,7 @@ type State struct {
 	Jails  map[string]*Jail
 	Links  map[string]*Link  // by name, of those in the stack of a jail by "JAIL NAME"
 	Rules  map[string]string // subject → its rules, a line each
+	Use    int64             // the memory that each jail uses, in bytes
 	Mounts []Mount
 	Clones map[string]string // dataset → where it is
 	// Unmounted are datasets whose files are at their mount point with ".unmounted".
@@ -403,11 +404,27 @@ func rctl(c *fake.Call, m *State) int {
 			return c.Failf("invalid rule %q", args[1])
 		}
 		m.Rules[f[1]] += args[1] + "\n"
-	case len(args) == 2 && args[0] == "-r":
-		if m.Rules[args[1]] == "" {
+	case len(args) == 2 && args[0] == "-r": // all rules of a subject, or one
+		subject := args[1]
+		if f := ruleForm.FindStringSubmatch(subject); f != nil {
+			subject = f[1]
+		}
+		all := strings.SplitAfter(m.Rules[subject], "\n")
+		kept := slices.DeleteFunc(slices.Clone(all), func(rule string) bool {
+			return subject == args[1] || rule == args[1]+"\n"
+		})
+		if m.Rules[subject] == "" || len(kept) == len(all) {
 			return c.Failf("no rule matches %q", args[1])
 		}
-		delete(m.Rules, args[1])
+		if m.Rules[subject] = strings.Join(kept, ""); m.Rules[subject] == "" {
+			delete(m.Rules, subject)
+		}
+	case len(args) == 2 && args[0] == "-u":
+		name, ok := strings.CutPrefix(args[1], "jail:")
+		if _, j := m.find(name); !ok || j == nil {
+			return c.Failf("%q: No such process", args[1])
+		}
+		c.Printf("cputime=1\nmemoryuse=%d\nmaxproc=2\npcpu=0\n", m.Use)
 	case len(args) == 1 && !strings.HasPrefix(args[0], "-"):
 		if r := m.Rules[args[0]]; r != "" {
 			c.Printf("%s", r)
