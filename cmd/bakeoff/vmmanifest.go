@@ -325,9 +325,6 @@ func (a *app) sayChanges(g *vm.Guest, changes []manifest.Change) {
 		return
 	}
 	for _, c := range changes {
-		if g.State != vm.Running && c.When == manifest.NextBoot {
-			c.When = manifest.Live
-		}
 		fmt.Fprintln(a.Err, c)
 	}
 	fmt.Fprintf(a.Err, "Successfully updated VM %s\n", g.UUID)

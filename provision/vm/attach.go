@@ -281,7 +281,6 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 	if jailed(v.g.Guest) {
 		own = jail.Name(label(v.g.UUID))
 	}
-	resolvers := addresses(v.g.Resolvers)
 	for _, c := range v.joined {
 		veth := network.Veth{Namespace: own, Name: c.nic.Interface, Addresses: c.addresses(),
 			Autoconf: slices.Contains(c.nic.IPs, "addrconf")}
@@ -292,9 +291,6 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 			Veth: &veth}); err != nil {
 			return err
 		}
-		if a := v.g.store.resolverOf(c); a.IsValid() && len(resolvers) == 0 {
-			resolvers = []netip.Addr{a}
-		}
 	}
 	routes, err := routesOf(v.g.Guest)
 	if err == nil {
@@ -303,14 +299,41 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 	if err != nil {
 		return err
 	}
-	if err := v.forwardInside(ctx, own); err != nil || len(resolvers) == 0 {
+	if err := v.forwardInside(ctx, own); err != nil {
 		return err
 	}
+	if text := v.resolvConf(v.g.Resolvers); text != "" {
+		return inside.Push(ctx, fileResolvers, 0o644, strings.NewReader(text))
+	}
+	return nil
+}
+
+// fileResolvers names the name servers of a container.
+const fileResolvers = "/etc/resolv.conf"
+
+// resolvConf is the text of that file: the resolvers of a manifest, or else the name server of a network.
+func (v *supervisor) resolvConf(resolvers []string) string {
+	all := addresses(resolvers)
+	for _, c := range v.joined {
+		if a := v.g.store.resolverOf(c); a.IsValid() && len(all) == 0 {
+			all = []netip.Addr{a}
+		}
+	}
 	var text strings.Builder
-	for _, a := range resolvers {
+	for _, a := range all {
 		fmt.Fprintf(&text, "nameserver %s\n", a)
 	}
-	return inside.Push(ctx, "/etc/resolv.conf", 0o644, strings.NewReader(text.String()))
+	return text.String()
+}
+
+// applyResolvers gives a running container with maintain_resolvers the name servers of its manifest, if they
+// differ from those of an old one.
+func (g *Guest) applyResolvers(ctx context.Context, old manifest.Guest) error {
+	if g.State != Running || !g.InNamespaces() || !g.MaintainResolvers ||
+		old.MaintainResolvers && slices.Equal(old.Resolvers, g.Resolvers) {
+		return nil
+	}
+	return g.ask(ctx, request{Do: "resolvers", Resolvers: g.Resolvers})
 }
 
 // routesOf are the routes of the manifest of a container.

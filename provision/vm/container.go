@@ -17,13 +17,11 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
-	"bakeoff/provision/vm/manifest"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -96,7 +94,7 @@ func (s *Store) reap(ctx context.Context, g *Guest) error {
 			return err
 		}
 		return errors.Join(volume.CloseServers(ctx, s.Host, s.dirOf(g.UUID)), g.removeLocks(), s.removeOwnNetwork(ctx, g),
-			s.detachGuest(ctx, g))
+			s.detachGuest(ctx, g), s.removeGroup(ctx, g.UUID))
 	}
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
 		return nil // it was never started
@@ -138,11 +136,11 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if err != nil {
 		return nil, err
 	}
-	memory, quota := limits(g.Guest)
+	limits := limitsOf(g.Guest)
 	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
-		Memory: memory, Agent: g.store.Agent,
+		Memory: limits.Memory, Agent: g.store.Agent,
 		Image: driver.Image{Ref: g.Image, Root: g.rootOf(*b.Container)}, KeepRoot: jailed(g.Guest),
-		Quota: quota, Options: TechnologyOf(g.Guest).Options}
+		Quota: limits.Quota, Options: TechnologyOf(g.Guest).Options}
 	spec.Shares = append(spec.Shares, driver.Share{From: g.Path(dirMetadata), To: MetadataIn, ReadOnly: true})
 	for _, s := range g.shares() {
 		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
@@ -151,7 +149,10 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if c.Instance, err = g.store.containers(g.Guest).Create(ctx, g.store.Host, spec); err != nil {
 		return nil, err
 	}
-	if err = v.connectContainer(ctx, c.Instance); err == nil && limitable {
+	if err = c.limitMore(ctx); err == nil {
+		err = v.connectContainer(ctx, c.Instance)
+	}
+	if err == nil && limitable {
 		err = g.beginQuota(ctx, c.Instance)
 	}
 	if err == nil {
@@ -298,30 +299,6 @@ func (c *container) group() (*cgroup.Group, error) {
 		return nil, fault.New(fault.Lab, "the container has no control group")
 	}
 	return e.Group, nil
-}
-
-// limits are those of a container: its memory, and CPUs' worth of time.
-func limits(g manifest.Guest) (memory unit.Bytes, quota float64) {
-	return unit.Bytes(g.RAM) * unit.MiB, float64(g.CPUCap) / 100
-}
-
-// limit changes the limits of the running container.
-func (c *container) limit(ctx context.Context, memory unit.Bytes, quota float64) error {
-	group, err := c.group()
-	if err != nil {
-		return err
-	}
-	return group.Update(ctx, memory, quota)
-}
-
-// applyLimits gives a running container the limits of its manifest, if they differ from old ones.
-func (g *Guest) applyLimits(ctx context.Context, old manifest.Guest) error {
-	memory, quota := limits(g.Guest)
-	oldMemory, oldQuota := limits(old)
-	if !g.LimitsLive() || g.State != Running || memory == oldMemory && quota == oldQuota {
-		return nil
-	}
-	return g.ask(ctx, request{Do: "limit", Memory: memory, Quota: quota})
 }
 
 // depthBelow is how many generations a process is below another one; 0 if it does not descend

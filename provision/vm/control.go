@@ -13,7 +13,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
-	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/wire"
 )
@@ -28,16 +27,15 @@ type Stop struct {
 
 // request is what a command asks the supervisor for.
 type request struct {
-	Do     string `json:"do"` // stop, reboot, kill, limit, screen, resize, snapshot or drop-snapshot
-	Stop   Stop   `json:"stop,omitzero"`
-	Signal int    `json:"signal,omitempty"`
-	Name   string `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
-	// Memory and Quota are the new limits of a container, as in driver.Spec.
-	Memory unit.Bytes `json:"memory,omitzero"`
-	Quota  float64    `json:"quota,omitzero"`
+	Do      string `json:"do"` // stop, reboot, kill, limit, resolvers, screen, resize, snapshot or drop-snapshot
+	Stop    Stop   `json:"stop,omitzero"`
+	Signal  int    `json:"signal,omitempty"`
+	Name    string `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
+	limited        // the new limits
 	// VNCPort and VNCPassword are those of the screen of a machine, as in its manifest.
 	VNCPort     int       `json:"vnc_port,omitzero"`
 	VNCPassword string    `json:"vnc_password,omitempty"`
+	Resolvers   []string  `json:"resolvers,omitempty"`
 	Size        wire.Size `json:"size,omitzero"` // of the terminal of the program of a container
 }
 

@@ -99,7 +99,7 @@ func TestUpdateDisks(t *testing.T) {
 	checkDisks(t, g, "disk0.qcow2 8 b", "disk1.qcow2 16")
 	change := `{"update_disks": [{"path": "` + second + `", "size": 32, "boot": true}, {"path": "` + first +
 		`", "boot": false}], "add_disks": [{"size": 4}], "alias": "e"}`
-	if got := update(t, g, change); !strings.Contains(got, "disks.1.size: 16 -> 32 (stopped)") ||
+	if got := update(t, g, change); !strings.Contains(got, "disks.1.size: 16 -> 32 (live)") ||
 		!strings.Contains(got, `disks.2.path: (none) -> "`+g.Path("disk2.qcow2")) {
 		t.Errorf("the changes are %s", got)
 	}
@@ -307,7 +307,7 @@ func TestApplyDisks(t *testing.T) {
 	}
 	checkDisks(t, g, "disk0.qcow2 8 b", "disk1.qcow2 16", "disk2.qcow2 24")
 	grown := strings.Replace(three, `{"size": 16}, `, `{"size": 20}, `, 1)
-	for _, want := range []string{"disks.1.size: 16 -> 20 (stopped)", "[]"} {
+	for _, want := range []string{"disks.1.size: 16 -> 20 (live)", "[]"} {
 		if got, err := apply(grown); !strings.Contains(got, want) || err != nil {
 			t.Errorf("%s, %v", got, err)
 		}

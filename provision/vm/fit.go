@@ -24,11 +24,8 @@ var noCounterpart = map[string]string{
 	"max_locked_memory":            "bakeoff cannot limit locked memory separately",
 	"max_swap":                     "bakeoff cannot limit swap separately",
 	"tmpfs":                        "files in /tmp count toward the memory limit",
-	"cpu_shares":                   "only cpu_cap limits CPUs",
 	"zfs_io_priority":              "guests have no ZFS data",
-	"max_lwps":                     "bakeoff cannot limit the number of threads",
 	"dns_domain":                   "bakeoff writes no domain into the guest",
-	"maintain_resolvers":           "resolvers take effect when the guest starts",
 	"internal_metadata_namespaces": "a guest has no metadata service",
 	"indestructible_delegated":     "guests have no ZFS data",
 	"delegate_dataset":             "guests have no ZFS data",
@@ -82,6 +79,9 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 			add(c.Path, c.New, reason, "remove it")
 		}
 	}
+	if g.MaintainResolvers && !g.InNamespaces() {
+		add("maintain_resolvers", true, "resolvers take effect when the guest starts", "remove it")
+	}
 	if g.CPUType == "qemu64" {
 		add("cpu_type", g.CPUType, "machines have the CPU of the host, or all that QEMU emulates", "write host")
 	}
@@ -91,6 +91,7 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 		})
 	}
 	fitParts(g, add)
+	fitLimits(g, storage, add)
 	fitBlocks(g, storage, add)
 	fitQuota(g, storage, add)
 	fitFolders(g, tags, add)
@@ -163,9 +164,6 @@ func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed
 			if v > 0 {
 				add(name, v, "a machine always runs the program of its image", "remove it, or use brand docker")
 			}
-		}
-		if g.CPUCap != 0 {
-			add("cpu_cap", g.CPUCap, "vcpus limits the CPUs of machines", "remove it")
 		}
 	}
 }

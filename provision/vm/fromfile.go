@@ -222,6 +222,7 @@ func (g *Guest) replace(ctx context.Context, from Origin,
 	default:
 		err = g.replaceDisks(ctx, from, m)
 		changes = manifest.Diff(old, g.Guest) // with the paths of new disks
+		g.moments(changes)
 	}
 	if err != nil {
 		return nil, err
@@ -269,6 +270,9 @@ func (g *Guest) applyLive(ctx context.Context, old manifest.Guest) error {
 		err = g.applyLimits(ctx, old)
 	}
 	if err == nil {
+		err = g.applyResolvers(ctx, old)
+	}
+	if err == nil {
 		err = g.applyScreen(ctx, old)
 	}
 	return err
@@ -302,11 +306,7 @@ func (g *Guest) completeRecord() error {
 // Check returns what m would change, and every reason why the guest cannot become m.
 func (g *Guest) Check(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 	changes, cerr := manifest.Compare(g.Guest, m)
-	for i, c := range changes {
-		if strings.HasPrefix(c.Path, "vnc_") && g.State == Running && g.VNC == "" { // it has none before it starts again
-			changes[i].When = manifest.NextBoot
-		}
-	}
+	g.moments(changes)
 	problems := manifest.ProblemsOf(cerr)
 	ferr := Fit(m, tags, g.store)
 	problems = append(problems, manifest.ProblemsOf(ferr)...)
@@ -319,6 +319,19 @@ func (g *Guest) Check(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 		return changes, fault.Wrap(fault.Invalid, "", problems)
 	}
 	return changes, errors.Join(cerr, ferr)
+}
+
+// moments corrects when changes take effect: at once if the guest is stopped.
+func (g *Guest) moments(changes []manifest.Change) {
+	for i := range changes {
+		c := &changes[i]
+		switch {
+		case g.Supervisor == 0 && c.When != manifest.Never:
+			c.When = manifest.Live
+		case strings.HasPrefix(c.Path, "vnc_") && g.State == Running && g.VNC == "": // it has none before it starts again
+			c.When = manifest.NextBoot
+		}
+	}
 }
 
 // Planned is what Become would change.

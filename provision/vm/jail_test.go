@@ -169,6 +169,55 @@ func (b *beastie) state() (m jailtest.State) {
 	return m
 }
 
+// checkLimits changes the limits of a jail that runs, which has 64 MiB and half a CPU.
+func (b *beastie) checkLimits(g *Guest) {
+	b.Helper()
+	uses := func(bytes int64) {
+		b.Helper()
+		var m jailtest.State
+		if err := b.fake.State(&m, func() bool { m.Use = bytes; return true }); err != nil {
+			b.Error(err)
+		}
+	}
+	update := func(ram, share int) (said []string, err error) {
+		changes, err := g.replace(b.Context(), Origin{}, func(m manifest.Guest) (manifest.Guest, error) {
+			m.RAM, m.MaxPhysicalMemory, m.MaxLockedMemory, m.MaxSwap, m.TmpFS = ram, ram, ram, 256, ram
+			m.CPUCap = share
+			return m, nil
+		})
+		for _, c := range changes {
+			said = append(said, c.String())
+		}
+		return said, err
+	}
+	uses(40 << 20)
+	said, err := update(48, 25)
+	if err != nil || !slices.Contains(said, "ram: 64 -> 48 (live)") || !slices.Contains(said, "cpu_cap: 50 -> 25 (live)") {
+		b.Errorf("%q, %v", said, err)
+	}
+	subject := "jail:bakeoff-" + g.Label()
+	has := func(rules ...string) {
+		b.Helper()
+		want := ""
+		for _, r := range rules {
+			want += subject + ":" + r + "\n"
+		}
+		if got := b.state().Rules[subject]; got != want {
+			b.Errorf("its limits are %q instead of %q", got, want)
+		}
+	}
+	has("memoryuse:sigkill=50331648", "pcpu:deny=25")
+	if _, err := update(32, 10); !fault.Is(err, fault.Unsupported) || g.RAM != 48 || g.CPUCap != 25 {
+		b.Errorf("a limit below the use: %v, and the guest has %d MiB and %d %%", err, g.RAM, g.CPUCap)
+	}
+	has("memoryuse:sigkill=50331648", "pcpu:deny=25")
+	uses(0)
+	if _, err := update(96, 0); err != nil {
+		b.Error(err)
+	}
+	has("memoryuse:sigkill=100663296")
+}
+
 // until waits for a condition.
 func (b *beastie) until(what string, is func() bool) {
 	b.Helper()
@@ -249,6 +298,7 @@ func TestJail(t *testing.T) {
 		!strings.Contains(rules, "pcpu:deny=50\n") {
 		t.Errorf("its limits are %q", rules)
 	}
+	b.checkLimits(g)
 	if err := g.CreateSnapshot(t.Context(), "x"); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("a snapshot: %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/sleep"
 	"bakeoff/base/unit"
+	"bakeoff/provision/cgroup"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
@@ -32,7 +33,8 @@ type machine struct {
 	*qemu.Guest
 	doors
 	v      *supervisor
-	screen string // where VNC shows it
+	screen string        // where VNC shows it
+	group  *cgroup.Group // of QEMU; nil without limits
 }
 
 // Machines places the machines of a store where it has more to say than the manifest.
@@ -169,6 +171,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	var status struct{ Status string }
 	if err = out.Execute(ctx, "query-status", nil, &status); err != nil {
 		err = out.whyEnded(ctx, err)
+	}
+	if err == nil && g.store.Machines == nil {
+		err = out.limit(ctx, limitsOf(g.Guest))
 	}
 	for _, c := range v.joined {
 		if err == nil {
@@ -346,6 +351,9 @@ func (m *machine) close(ctx context.Context) (err error) {
 	m.shut()
 	if m.Guest != nil {
 		err = m.Guest.Kill(ctx)
+	}
+	if m.group != nil {
+		err = errors.Join(err, m.group.Remove(ctx))
 	}
 	return errors.Join(err, m.v.endDaemons(ctx), volume.CloseServers(ctx, m.v.g.store.Host, m.v.g.Path("")),
 		m.v.g.store.detach(ctx, m.v.joined))

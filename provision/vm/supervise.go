@@ -288,9 +288,17 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 			case "kill":
 				a.answer(in.signal(ctx, a.Signal))
 			case "limit":
-				err := fault.New(fault.Unsupported, "the limits of a machine change at its next start")
+				err := fault.New(fault.Unsupported, "the limits of the guest change at its next start")
+				if l, ok := in.(interface {
+					limit(ctx context.Context, l limited) error
+				}); ok {
+					err = l.limit(ctx, a.limited)
+				}
+				a.answer(err)
+			case "resolvers":
+				err := fault.New(fault.Unsupported, "the resolvers of the guest change at its next start")
 				if c, ok := in.(*container); ok {
-					err = c.limit(ctx, a.Memory, a.Quota)
+					err = c.Push(ctx, fileResolvers, 0o644, strings.NewReader(v.resolvConf(a.Resolvers)))
 				}
 				a.answer(err)
 			case "screen":

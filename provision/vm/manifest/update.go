@@ -26,7 +26,7 @@ var mappings = []string{"tags", "customer_metadata", "internal_metadata", "route
 var verbs = []string{"add_", "update_", "remove_", "set_"}
 
 // fixed names what an update cannot change, atOnce what takes effect at once, and limits what does
-// so in some containers. The rest takes effect at the next start of the guest.
+// so in containers. The rest takes effect at the next start of the guest, except that of live.
 var (
 	fixed = []string{"uuid", "brand", "zonename", "zpool", "image_uuid", "image", "driver", "kernel", "kernel_args",
 		"initrd", "command", "entrypoint", "environment", "user", "workdir", "tty"}
@@ -446,7 +446,7 @@ func Diff(old, new Guest) []Change {
 			out[i].When = Live
 		}
 	}
-	if !new.LimitsLive() || slices.ContainsFunc(out, func(c Change) bool {
+	if !new.InNamespaces() || slices.ContainsFunc(out, func(c Change) bool {
 		return strings.HasPrefix(c.Path, "nics.") && c.When != Live
 	}) {
 		return out
@@ -499,9 +499,23 @@ func (g Guest) Values(path string) (out []string) {
 // filters are the properties of NICs that say what a guest may send.
 var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_server|blocked_outgoing_ports)$`)
 
-// LimitsLive tells whether limits and routes change while the guest runs.
-func (g Guest) LimitsLive() bool {
+// InNamespaces tells whether the guest is a container of Linux.
+func (g Guest) InNamespaces() bool {
 	return slices.Contains([]string{Crun, Runc, Nspawn, LXC}, DriverOf(g))
+}
+
+// live tells whether a property changes at once while the guest runs, because of its driver.
+func (g Guest) live(name string) bool {
+	switch {
+	case g.InNamespaces():
+		return slices.Contains(limits, name) || name == "cpu_shares" || name == "max_lwps" ||
+			name == "maintain_resolvers" || name == "resolvers" && g.MaintainResolvers
+	case DriverOf(g) == Jail:
+		return slices.Contains(limits, name)
+	case DriverOf(g) == QEMU:
+		return name == "cpu_cap" || name == "cpu_shares"
+	}
+	return false
 }
 
 // ServesVNC tells whether VNC clients see the screen.
@@ -523,7 +537,7 @@ func (g Guest) whenOf(path string) When {
 		return Never
 	case name == "disks":
 		return Stopped
-	case slices.Contains(atOnce, name), g.LimitsLive() && slices.Contains(limits, name):
+	case slices.Contains(atOnce, name), g.live(name):
 		return Live
 	}
 	return NextBoot

@@ -82,16 +82,45 @@ nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 	}
 }
 
-// The limits of some containers change while they run.
+// The limits of most guests change while they run.
 func TestWhenLimitsChange(t *testing.T) {
-	for driver, want := range map[string]When{Crun: Live, Runc: Live, Nspawn: Live, LXC: Live, Jail: NextBoot} {
-		old := Guest{Brand: "docker", Driver: driver, RAM: 128, MaxPhysicalMemory: 128}
-		Complete(&old)
-		after := old
-		after.CPUCap = 50
-		if c := Diff(old, after); len(c) != 1 || c[0].When != want {
-			t.Errorf("%s: %v", driver, c)
+	all := []string{Crun, Runc, Nspawn, LXC, Jail, QEMU, Firecracker, DriverBhyve}
+	for property, live := range map[string][]string{
+		"cpu_cap": all[:6], "cpu_shares": {Crun, Runc, Nspawn, LXC, QEMU}, "max_lwps": all[:4], "ram": all[:5],
+		"resolvers": nil, "maintain_resolvers": all[:4],
+	} {
+		for i, driver := range all {
+			old := Guest{Brand: Docker, Driver: driver, RAM: 128, MaxPhysicalMemory: 2048}
+			if i > 4 {
+				old.Brand = Bhyve
+			}
+			Complete(&old)
+			after := old
+			switch property {
+			case "cpu_cap":
+				after.CPUCap = 50
+			case "cpu_shares":
+				after.CPUShares = 50
+			case "max_lwps":
+				after.MaxLWPs = 50
+			case "ram":
+				after.RAM = 64
+			case "resolvers":
+				after.Resolvers = []string{"192.0.2.53"}
+			case "maintain_resolvers":
+				after.MaintainResolvers = true
+			}
+			want := map[bool]When{true: Live, false: NextBoot}[slices.Contains(live, driver)]
+			if c := Diff(old, after); len(c) != 1 || c[0].Path != property || c[0].When != want {
+				t.Errorf("%s of %s: %v instead of %s", property, driver, c, want)
+			}
 		}
+	}
+	old := Guest{Brand: Docker, Driver: Crun, MaintainResolvers: true}
+	after := old
+	after.Resolvers = []string{"192.0.2.53"}
+	if c := Diff(old, after); len(c) != 1 || c[0].When != Live {
+		t.Errorf("resolvers that bakeoff maintains: %v", c)
 	}
 }
 

@@ -1,8 +1,11 @@
 package guests
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -110,10 +113,135 @@ func limitsOfRunning(t *testing.T, driver string) {
 	if memory() != mib(160) {
 		t.Errorf("after a reboot, the limit of memory is %s", memory())
 	}
+	if tasks := groupFile(t, uuid, "pids.max"); tasks != "2000" {
+		t.Errorf("the usual bound of tasks is %s", tasks)
+	}
+	said = update("cpu_cap=40", "cpu_shares=250", "max_lwps=150") // it has started without cpu_cap
+	for _, want := range []string{"cpu_shares: 100 -> 250 (live)", "max_lwps: 2000 -> 150 (live)"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q is missing in %s", want, said)
+		}
+	}
+	weight := func() string { return groupFile(t, uuid, "cpu.weight", "cpu.shares") }
+	limited := func(when string) {
+		t.Helper()
+		inside := "cpu.cfs_quota_us"
+		if driver == manifest.LXC {
+			inside = "payload/cpu.cfs_quota_us"
+		}
+		got := groupFile(t, uuid, "cpu.max", inside)
+		if !strings.HasPrefix(got, "40000") || weight() != "250" && weight() != "2560" ||
+			groupFile(t, uuid, "pids.max") != "150" {
+			t.Errorf("%s, the limits are %s, %s and %s", when, got, weight(), groupFile(t, uuid, "pids.max"))
+		}
+	}
+	limited("after the update")
+	do(t, h, "reboot", "w")
+	limited("after a reboot")
 	update("ram=112")
 	if memory() != mib(112) {
 		t.Errorf("after a reboot and an update, the limit of memory is %s", memory())
 	}
 	removeGuests(t, h)
+	leavesNothing(t, h)
+}
+
+// An update limits the CPU time of a running machine at once: the kernel then stops its QEMU, which has no
+// control group before. The limits hold after a reboot, and go with the machine.
+func TestLimitsOfMachine(t *testing.T) {
+	h := home(t)
+	do(t, h, "run", service(t, "web"), "--name", "m", "--memory", "128MiB")
+	uuid := guest(t, h, "m").UUID
+	var plan struct{ Changes []manifest.Change }
+	out := do(t, h, "update", "m", "cpu_cap=20", "cpu_shares=50", "ram=192", "--json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]manifest.When{"cpu_cap": manifest.Live, "cpu_shares": manifest.Live,
+		"ram": manifest.NextBoot} {
+		if i := slices.IndexFunc(plan.Changes, func(c manifest.Change) bool { return c.Path == path }); i < 0 ||
+			plan.Changes[i].When != want {
+			t.Errorf("%s is not %s in %v", path, want, plan.Changes)
+		}
+	}
+	limited := func(when string) {
+		t.Helper()
+		quota, weight := groupFile(t, uuid, "cpu.max", "cpu.cfs_quota_us"), groupFile(t, uuid, "cpu.weight", "cpu.shares")
+		if !strings.HasPrefix(quota, "20000") || weight != "50" && weight != "512" {
+			t.Errorf("%s, the limits are %s and %s", when, quota, weight)
+		}
+	}
+	limited("after the update")
+	busy := h.Command("vm", "exec", "m", "--", "sh", "-c", "while :; do :; done")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	throttled := func() string {
+		for line := range strings.Lines(groupFile(t, uuid, "cpu.stat")) {
+			if n, ok := strings.CutPrefix(line, "nr_throttled "); ok {
+				return strings.TrimSpace(n)
+			}
+		}
+		return ""
+	}
+	for end := time.Now().Add(time.Minute); throttled() == "0"; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the kernel never stops the machine")
+		}
+	}
+	do(t, h, "update", "m", "cpu_cap=200")
+	do(t, h, "reboot", "-F", "m")
+	_ = busy.Wait() // it ends with the machine
+	if quota := groupFile(t, uuid, "cpu.max", "cpu.cfs_quota_us"); !strings.HasPrefix(quota, "200000") {
+		t.Errorf("after a reboot, the limit is %s", quota)
+	}
+	do(t, h, "update", "m", "cpu_cap=20")
+	limited("after another update")
+	refused(t, h, 1, "the threads of a machine", "update", "m", "max_lwps=100", "cpu_cap=10")
+	limited("after a refused update")
+	removeGuests(t, h)
+	leavesNothing(t, h)
+}
+
+// An update changes the name servers of a running container at once if bakeoff maintains them.
+func TestResolversOfRunning(t *testing.T) {
+	h := home(t)
+	do(t, h, "network", "create", "n1", "--subnet", "10.77.0.0/24")
+	path := file(t, "r.json", fmt.Sprintf(`{"brand": "docker", "alias": "r", "image": %q, "ram": 64,
+		"nics": [{"nic_tag": "n1"}], "resolvers": ["192.0.2.53"]}`, service(t, "web")))
+	do(t, h, "create", "-f", path)
+	has := func(want string) {
+		t.Helper()
+		if got := do(t, h, "exec", "r", "--", "cat", "/etc/resolv.conf"); got != want {
+			t.Errorf("it has the resolvers %q instead of %q", got, want)
+		}
+	}
+	said := func(change string) string {
+		t.Helper()
+		_, errs, code := h.Bakeoff(t, limit, "vm", "update", "r", "-f", file(t, "u.json", change))
+		if code != 0 {
+			t.Fatal(errs)
+		}
+		return errs
+	}
+	has("nameserver 192.0.2.53")
+	if got := said(`{"resolvers": ["192.0.2.54"]}`); !strings.Contains(got, "(next boot)") {
+		t.Error(got)
+	}
+	has("nameserver 192.0.2.53")
+	if got := said(`{"maintain_resolvers": true}`); !strings.Contains(got, "(live)") {
+		t.Error(got)
+	}
+	has("nameserver 192.0.2.54")
+	if got := said(`{"resolvers": ["192.0.2.55", "192.0.2.56"]}`); !strings.Contains(got, "(live)") {
+		t.Error(got)
+	}
+	has("nameserver 192.0.2.55\nnameserver 192.0.2.56")
+	if got := said(`{"resolvers": []}`); !strings.Contains(got, "(live)") {
+		t.Error(got)
+	}
+	has("nameserver 10.77.0.1")
+	removeGuests(t, h)
+	do(t, h, "network", "delete", "n1")
 	leavesNothing(t, h)
 }

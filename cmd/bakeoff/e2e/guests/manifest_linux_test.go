@@ -64,7 +64,7 @@ func TestManifestOfSmartOS(t *testing.T) {
 		}
 	}
 	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"qemu_opts": "-vnc x"`: "command line",
-		`"cpu_shares": 7`: "only cpu_cap limits"} {
+		`"zfs_io_priority": 7`: "no ZFS data"} {
 		refused(t, h, 1, reason, "create", "-f", file(t, "a.json", strings.Replace(newbox, `"vcpus": "2"`, part, 1)))
 	}
 	refused(t, h, 1, "bakeoff image import d8e65ea2", "create", "-f", file(t, "b.json", newbox))
@@ -134,7 +134,7 @@ func TestApplyAndUpdate(t *testing.T) {
 	}
 	before := guest(t, h, "c")
 	refused(t, h, 1, "it is fixed", "update", "c", "ram=256", "brand=lx")
-	refused(t, h, 1, "only cpu_cap limits CPUs", "update", "c", "cpu_shares=7")
+	refused(t, h, 1, "no ZFS data", "update", "c", "zfs_io_priority=7")
 	refused(t, h, 1, "did you mean", "update", "c", "-f", file(t, "u.json", `{"rma": 1}`))
 	if changes := manifest.Diff(before.Guest, guest(t, h, "c").Guest); len(changes) > 0 {
 		t.Errorf("refused updates changed %v", changes)
