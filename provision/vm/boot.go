@@ -25,6 +25,8 @@ type Boot struct {
 	Wants   string      `json:"firmware,omitempty"`
 	Disks   []qemu.Disk `json:"disks,omitempty"`
 	Reboots bool        `json:"reboots,omitempty"`
+	// Slots is the number of slots for disks that a machine has.
+	Slots int `json:"slots,omitempty"`
 	// Agent tells that the agent answers in the machine, on a port of a virtio console.
 	Agent bool `json:"agent,omitempty"`
 	// Address is that of the guest in the network of QEMU if it does not ask for one.

@@ -27,11 +27,13 @@ type Stop struct {
 
 // request is what a command asks the supervisor for.
 type request struct {
-	Do      string `json:"do"` // stop, reboot, kill, limit, resolvers, screen, resize, snapshot or drop-snapshot
-	Stop    Stop   `json:"stop,omitzero"`
-	Signal  int    `json:"signal,omitempty"`
-	Name    string `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
-	limited        // the new limits
+	// Do is stop, reboot, kill, limit, resolvers, screen, resize, snapshot, drop-snapshot or finish.
+	Do      string    `json:"do"`
+	Stop    Stop      `json:"stop,omitzero"`
+	Signal  int       `json:"signal,omitempty"`
+	Name    string    `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
+	limited           // the new limits
+	live    *[]string // gets the paths of disks that changed at once, for the answer
 	// VNCPort and VNCPassword are those of the screen of a machine, as in its manifest.
 	VNCPort     int       `json:"vnc_port,omitzero"`
 	VNCPassword string    `json:"vnc_password,omitempty"`
@@ -41,6 +43,7 @@ type request struct {
 
 // reply is the answer of the supervisor.
 type reply struct {
+	Live  []string   `json:"live,omitempty"` // the paths of disks that changed at once
 	Error string     `json:"error,omitempty"`
 	Kind  fault.Kind `json:"kind,omitempty"`
 }
@@ -50,27 +53,33 @@ const maxRequest = 64 << 10
 
 // ask sends a request to the supervisor of the guest and waits for its answer.
 func (g *Guest) ask(ctx context.Context, r request) error {
+	_, err := g.askLive(ctx, r)
+	return err
+}
+
+// askLive is ask, and returns the paths of disks that changed at once.
+func (g *Guest) askLive(ctx context.Context, r request) (live []string, _ error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", g.Path(socketCtl))
 	if err != nil {
-		return fault.Op("the supervisor of guest "+g.UUID, err)
+		return nil, fault.Op("the supervisor of guest "+g.UUID, err)
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	if err := json.NewEncoder(c).Encode(r); err != nil {
-		return fault.Op("the supervisor of guest "+g.UUID, err)
+		return nil, fault.Op("the supervisor of guest "+g.UUID, err)
 	}
 	var answer reply
 	if err := json.NewDecoder(io.LimitReader(c, maxRequest)).Decode(&answer); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		}
-		return fault.Op("the supervisor of guest "+g.UUID+" does not answer", err)
+		return nil, fault.Op("the supervisor of guest "+g.UUID+" does not answer", err)
 	}
 	if answer.Error != "" {
-		return fault.New(answer.Kind, "%s", answer.Error)
+		return nil, fault.New(answer.Kind, "%s", answer.Error)
 	}
-	return nil
+	return answer.Live, nil
 }
 
 // listenAt listens on a socket in the folder of a guest, in place of that of a process that
@@ -105,8 +114,9 @@ func serveRequests(l net.Listener, do func(r request, answer func(error))) {
 				return
 			}
 			answered := make(chan struct{})
+			r.live = new([]string)
 			do(r, func(err error) {
-				var answer reply
+				answer := reply{Live: *r.live}
 				if err != nil {
 					answer = reply{Error: err.Error(), Kind: fault.Of(err)}
 				}

@@ -222,6 +222,9 @@ func (g *Guest) changeDisks(ctx context.Context, from Origin, m *manifest.Guest,
 		if was := slices.IndexFunc(g.Disks, func(o manifest.Disk) bool { return o.Path == d.Path }); was >= 0 {
 			if g.Disks[was].Model != d.Model {
 				x.Controller = controllers[d.Model]
+				if !qemu.TakesSlot(x.Controller) {
+					x.Slot = 0
+				}
 			}
 			if d.Size == g.Disks[was].Size {
 				continue
@@ -272,6 +275,9 @@ func (g *Guest) changeDisks(ctx context.Context, from Origin, m *manifest.Guest,
 			n.Disks = append(n.Disks, x.Path)
 		}
 		x.Serial = serial
+		if qemu.TakesSlot(x.Controller) && !x.CDROM {
+			x.Slot = qemu.FreeSlot(b.Slots, b.Disks)
+		}
 		names, b.Disks, fills = append(names, serial), append(b.Disks, x), append(fills, f)
 	}
 	for i := range b.Disks {
@@ -300,18 +306,22 @@ func (g *Guest) diskNames(b Boot) (out []string, err error) {
 	return out, err
 }
 
-// replaceDisks gives a guest that does not run a manifest with other disks.
-func (g *Guest) replaceDisks(ctx context.Context, from Origin, m manifest.Guest) error {
+// replaceDisks gives the guest a manifest with other disks. live are the paths of those that change while it
+// runs.
+func (g *Guest) replaceDisks(ctx context.Context, from Origin, m manifest.Guest) (live []string, _ error) {
 	var b Boot
 	if err := readJSON(g.Path(fileBoot), &b); err != nil {
-		return err
+		return nil, err
 	}
 	n, b, fill, err := g.changeDisks(ctx, from, &m, b)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	n.Guest = m
-	return g.whileStopped(ctx, func() error {
+	if g.Supervisor != 0 {
+		return g.replaceRunning(ctx, n, b, fill)
+	}
+	return nil, g.whileStopped(ctx, func() error {
 		return g.become(ctx, n, b, func(dir string) error { return fill(ctx, dir) })
 	})
 }

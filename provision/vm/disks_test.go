@@ -184,10 +184,10 @@ func TestRefusedUpdateOfDisks(t *testing.T) {
 		`", "size": 9}]}`)); err == nil || !strings.Contains(err.Error(), "disks of brand kvm keep their size") {
 		t.Errorf("kvm: %v", err)
 	}
-	k.Supervisor = 1
+	k.Supervisor, k.Driver = 1, manifest.DriverBhyve
 	if _, err := k.Check(withoutDisks(k.Guest), k.store.Tags()); err == nil || !strings.Contains(err.Error(),
 		"only while the guest is stopped; run `bakeoff vm stop") {
-		t.Errorf("a guest that runs: %v", err)
+		t.Errorf("a guest of bhyve that runs: %v", err)
 	}
 }
 

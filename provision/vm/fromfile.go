@@ -220,9 +220,12 @@ func (g *Guest) replace(ctx context.Context, from Origin,
 			err = errors.Join(err, undo.recompress(context.WithoutCancel(ctx), old))
 		}
 	default:
-		err = g.replaceDisks(ctx, from, m)
+		var live []string
+		live, err = g.replaceDisks(ctx, from, m)
 		changes = manifest.Diff(old, g.Guest) // with the paths of new disks
-		g.moments(changes)
+		if g.moments(changes); g.Supervisor != 0 {
+			g.diskMoments(changes, old, live)
+		}
 	}
 	if err != nil {
 		return nil, err

@@ -98,12 +98,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	if b.Agent {
 		m.Channel = qemu.ChannelVirtio
 	}
+	m.Slots = b.Slots
 	for _, d := range slices.Concat(b.Disks, v.extra.Disks) {
-		if i := slices.IndexFunc(g.Disks, func(x manifest.Disk) bool { return g.inBoot(x) == d.Path }); i >= 0 {
-			d.LogicalBlock, d.PhysicalBlock, _ = g.Disks[i].GuestBlocks()
-		}
-		d.Path = g.file(d.Path)
-		m.Disks = append(m.Disks, d)
+		m.Disks = append(m.Disks, v.diskOf(g.Guest, d))
 	}
 	if firmwareOf(g.Guest) != "" {
 		if m.Variables, err = g.makeVariables(ctx); err != nil {

@@ -37,6 +37,8 @@ type next struct {
 	// Written tells that the folder nextWritten becomes the written part of a container.
 	// Without it, the container has written nothing.
 	Written bool `json:"written,omitempty"`
+	// Live tells that the guest may run meanwhile: its supervisor then does the rest.
+	Live bool `json:"live,omitempty"`
 	// Forget removes the snapshots, which belong to disks that are replaced.
 	Forget bool `json:"forget,omitempty"`
 }
@@ -55,6 +57,14 @@ func (g *Guest) nextWritten() string {
 // become makes the guest the next one. fill prepares files in the folder. Until it returns,
 // nothing has changed. Its caller holds the lock for changes and that of the supervisor.
 func (g *Guest) become(ctx context.Context, n next, b Boot, fill func(dir string) error) error {
+	if err := g.prepare(ctx, n, b, fill); err != nil {
+		return err
+	}
+	return g.finish(context.WithoutCancel(ctx))
+}
+
+// prepare is the part of become that can fail: the guest is the next one when it returns without an error.
+func (g *Guest) prepare(ctx context.Context, n next, b Boot, fill func(dir string) error) error {
 	dir := g.Path(beingMade + dirNext)
 	clear := func() error { return errors.Join(os.RemoveAll(dir), os.RemoveAll(g.nextWritten())) }
 	if err := errors.Join(clear(), os.Mkdir(dir, 0o700)); err != nil {
@@ -78,7 +88,7 @@ func (g *Guest) become(ctx context.Context, n next, b Boot, fill func(dir string
 	if err != nil {
 		return errors.Join(err, clear())
 	}
-	return g.finish(context.WithoutCancel(ctx))
+	return nil
 }
 
 // commit gives the prepared folder its name, unless another guest has taken an address.
@@ -203,10 +213,14 @@ func (g *Guest) coming() (*next, error) {
 
 // finishLeft finishes what a killed command has left, if there is something.
 func (g *Guest) finishLeft(ctx context.Context) error {
-	if n, err := g.coming(); n == nil || err != nil {
+	n, err := g.coming()
+	if n == nil || err != nil {
 		return err
 	}
 	held, err := lock.Try(g.Path(fileLife))
+	if errors.Is(err, lock.ErrHeld) && n.Live {
+		return g.ask(ctx, request{Do: "finish"})
+	}
 	if errors.Is(err, lock.ErrHeld) { // its supervisor finishes it first
 		return nil
 	}

@@ -264,7 +264,10 @@ func (d *sent) check(brand manifest.Brand) error {
 	if !slices.Contains([]string{"", qemu.KVM, qemu.TCG}, b.Accel) {
 		return wrong("accelerator", b.Accel)
 	}
-	for _, x := range b.Disks {
+	if b.Slots != 0 && (b.Slots != diskSlots || b.Machine != qemu.Q35) {
+		return wrong("number of slots", strconv.Itoa(b.Slots))
+	}
+	for i, x := range b.Disks {
 		form, format := diskName, "qcow2"
 		if x.CDROM {
 			form, format = cdromName, "raw"
@@ -279,6 +282,9 @@ func (d *sent) check(brand manifest.Brand) error {
 		case x.Controller != "" && !slices.Contains(qemu.Controllers(), x.Controller) &&
 			!(x.CDROM && x.Controller == qemu.VirtioCD):
 			return wrong("controller", x.Controller)
+		case x.Slot < 0 || x.Slot > b.Slots || x.Slot > 0 && (!qemu.TakesSlot(x.Controller) || x.CDROM ||
+			slices.ContainsFunc(b.Disks[:i], func(o qemu.Disk) bool { return o.Slot == x.Slot })):
+			return wrong("slot of a disk", strconv.Itoa(x.Slot))
 		}
 		want = append(want, x.Path)
 	}

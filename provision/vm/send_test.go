@@ -81,7 +81,13 @@ func TestReceive(t *testing.T) {
 		"a container's root": func(m *manifest.Guest, d *sent) {
 			d.Boot.Container = &Container{Root: "/", Start: driver.Start{}}
 		},
-		"another machine":  func(_ *manifest.Guest, d *sent) { d.Boot.Machine = "none" },
+		"another machine": func(_ *manifest.Guest, d *sent) { d.Boot.Machine = "none" },
+		"a million slots": func(_ *manifest.Guest, d *sent) { d.Boot.Machine, d.Boot.Slots = qemu.Q35, 1_000_000 },
+		"a disk in a slot that the machine lacks": func(_ *manifest.Guest, d *sent) {
+			x := shadow
+			x.Path, x.Slot = "disk0.qcow2", 1
+			d.Boot.Disks, d.Parts = []qemu.Disk{x}, append(slices.Clone(d.Parts), x.Path)
+		},
 		"another firmware": func(_ *manifest.Guest, d *sent) { d.Boot.Wants = "/etc/shadow" },
 		"no such folder":   func(_ *manifest.Guest, d *sent) { d.Boot.Shares = []Share{{From: "/nowhere/at/all", To: "/x"}} },
 		"a part too many":  func(_ *manifest.Guest, d *sent) { d.Parts = append(slices.Clone(d.Parts), "more") },

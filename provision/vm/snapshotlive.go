@@ -26,6 +26,9 @@ func (m *machine) saveSnapshot(ctx context.Context, id, dir string) (memory bool
 		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine has mounted folders by virtiofs, and QEMU "+
 			"saves no state of virtiofs"), "run `bakeoff vm stop "+m.v.g.UUID+"` first")
 	}
+	if err := m.fits(); err != nil {
+		return false, err
+	}
 	at, _, err := m.v.g.ownDisks(m.v.boot)
 	if err != nil {
 		return false, err

@@ -317,6 +317,12 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 				} else {
 					a.answer(fault.New(fault.Unsupported, "the program of the guest has no terminal"))
 				}
+			case "finish":
+				err := fault.New(fault.Unsupported, "the disks of the guest change at its next start")
+				if m, ok := in.(*machine); ok {
+					*a.live, err = m.finishLive(ctx)
+				}
+				a.answer(err)
 			case "snapshot":
 				a.answer(v.g.takeSnapshot(ctx, a.Name, in))
 			case "drop-snapshot":
@@ -357,10 +363,18 @@ func (v *supervisor) shutDown(ctx context.Context, in instance, how Stop) error 
 
 func (v *supervisor) start(ctx context.Context) (instance, error) {
 	var m manifest.Guest
-	if err := readJSON(v.g.Path(fileManifest), &m); err != nil {
+	var b Boot
+	err := v.g.finish(ctx) // of a command that was killed while the guest ran
+	if err == nil {
+		err = errors.Join(readJSON(v.g.Path(fileManifest), &m), readJSON(v.g.Path(fileBoot), &b))
+	}
+	if err == nil && m.Brand.Machine() {
+		err = v.g.sweepDisks() // those that were removed while the machine ran
+	}
+	if err != nil {
 		return nil, err
 	}
-	v.g.Guest = m // updates take effect now
+	v.g.Guest, v.boot = m, b // updates take effect now
 	v.boot.Ports = nil
 	for _, text := range v.g.Ports {
 		p, err := ParsePort(text)
@@ -369,7 +383,7 @@ func (v *supervisor) start(ctx context.Context) (instance, error) {
 		}
 		v.boot.Ports = append(v.boot.Ports, p)
 	}
-	err := v.g.writeMetadata()
+	err = v.g.writeMetadata()
 	if err == nil {
 		v.extra, err = v.g.takeExtra()
 	}

@@ -23,6 +23,7 @@ import (
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/lease"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
@@ -126,6 +127,9 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 	}
 	giveMACs(&m)
 	s.givePaths(&m, boot)
+	if boot.Machine == qemu.Q35 && manifest.DriverOf(m) == manifest.QEMU && s.Machines == nil {
+		boot.Slots = diskSlots
+	}
 	if err := s.Sweep(ctx); err != nil {
 		return nil, err
 	}

@@ -118,6 +118,8 @@ type Disk struct {
 	// LogicalBlock and PhysicalBlock are the sizes of blocks that the guest sees, in bytes; 0 is
 	// the usual one.
 	LogicalBlock, PhysicalBlock int `json:"-"`
+	// Slot is the slot of the machine, from 1, in which the disk is; 0 is a place on its bus.
+	Slot int `json:",omitzero"`
 }
 
 // Card is a network card in a network of its own, in which QEMU plays the gateway, the name
@@ -175,6 +177,9 @@ type Machine struct {
 	// which its boot loader does not start, and a clock of the hardware with the local time.
 	Windows bool
 	Disks   []Disk
+	// Slots is the number of slots in which disks can be. They are PCI Express ports, so AddDisk works.
+	// Only Q35 has them.
+	Slots int
 	// Tap is a tap device of the host with a network card for the guest; "" is none. MAC is
 	// the address of the card.
 	Tap, MAC string
@@ -482,7 +487,7 @@ func (m *Machine) cardArg(netdev string) string {
 
 // diskArgs is the part of the command line with the disks.
 func (m *Machine) diskArgs() []string {
-	var argv []string
+	argv := m.slotArgs()
 	// A machine has at most one of these.
 	for adapter, device := range map[string]string{VirtioSCSI: "virtio-scsi-" + m.virtioSuffix(), LSI: LSI,
 		MegaSAS: MegaSAS, MPTSAS: MPTSAS} {
@@ -493,7 +498,10 @@ func (m *Machine) diskArgs() []string {
 	port := 0 // of the AHCI controller that q35 has
 	first := m.bootIndexes(cmp.Or(m.Once, m.Order))
 	for i, d := range m.Disks {
-		id := fmt.Sprintf("disk%d", i)
+		id := idOfDisk(i)
+		if d.Folder != "" {
+			id = "folder" + strconv.Itoa(i)
+		}
 		drive := "if=none,id=" + id + ",format=" + d.Format
 		if d.Snapshot {
 			drive += ",snapshot=on"
@@ -515,6 +523,9 @@ func (m *Machine) diskArgs() []string {
 			argv = append(argv, "-drive", "if=none,id="+id+",format=raw,readonly=on,file.driver=vvfat,file.dir="+
 				escapeCommas(d.Path)+",file.label="+d.Folder, "-device", "virtio-blk-"+m.virtioSuffix()+device)
 			continue
+		}
+		if d.Slot > 0 {
+			device += ",bus=" + slotName(d.Slot)
 		}
 		switch {
 		case d.CDROM && d.Controller == VirtioSCSI:

@@ -2,7 +2,6 @@ package qemu
 
 import (
 	"context"
-	"strconv"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/sleep"
@@ -58,22 +57,11 @@ func (g *Guest) snapshotJob(ctx context.Context, command, tag string, memory boo
 	if memory {
 		devices = append(devices, memoryNode)
 	}
-	var drives []struct {
-		Device   string
-		Inserted *struct {
-			Node string `json:"node-name"`
-		}
-	}
-	if err := g.Execute(ctx, "query-block", nil, &drives); err != nil {
+	nodes, err := g.nodes(ctx, disks)
+	if err != nil {
 		return err
 	}
-	for _, i := range disks {
-		for _, d := range drives {
-			if d.Device == "disk"+strconv.Itoa(i) && d.Inserted != nil {
-				devices = append(devices, d.Inserted.Node)
-			}
-		}
-	}
+	devices = append(devices, nodes...)
 	args := map[string]any{"job-id": command + "-" + tag, "tag": tag, "devices": devices}
 	if memory {
 		args["vmstate"] = memoryNode

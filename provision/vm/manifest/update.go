@@ -442,6 +442,11 @@ func Diff(old, new Guest) []Change {
 		}
 	}
 	for i, c := range out {
+		var at int
+		if _, err := fmt.Sscanf(c.Path, "disks.%d.size", &at); err == nil && DriverOf(new) == QEMU && at < len(old.Disks) &&
+			at < len(new.Disks) && old.Disks[at].Path == new.Disks[at].Path && SeesSize(new.Disks[at].Model) {
+			out[i].When = Live
+		}
 		if (c.Path == "vnc_port" || c.Path == "vnc_password") && ScreenLive(old, new) {
 			out[i].When = Live
 		}
@@ -528,6 +533,11 @@ func ScreenLive(old, new Guest) bool {
 		(old.VNCPassword == "") == (new.VNCPassword == "")
 }
 
+// SeesSize tells whether a guest sees at once that a disk has grown, by the model or the controller of QEMU.
+func SeesSize(model string) bool {
+	return model == "" || strings.HasPrefix(model, "virtio") || model == "scsi"
+}
+
 func (g Guest) whenOf(path string) When {
 	name, _, _ := strings.Cut(path, ".")
 	switch {
@@ -535,7 +545,7 @@ func (g Guest) whenOf(path string) When {
 		return Live
 	case slices.Contains(fixed, name):
 		return Never
-	case name == "disks":
+	case name == "disks" && DriverOf(g) != QEMU:
 		return Stopped
 	case slices.Contains(atOnce, name), g.live(name):
 		return Live

@@ -94,7 +94,7 @@ func (k *killer) killOne(t *testing.T) string {
 		args = append(slices.Clone(all[k.r.IntN(len(all))]), target.UUID)
 		switch args[0] {
 		case "update":
-			if target.Brand.Machine() && k.r.IntN(2) > 0 { // refused while the guest runs
+			if target.Brand.Machine() && k.r.IntN(2) > 0 {
 				args = append(args, "-f", file(t, "disks.json", `{"add_disks": [{"size": 8}]}`))
 			} else {
 				args = append(args, fmt.Sprint("ram=", 64+k.r.IntN(64)))
