@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"math/bits"
 	"path"
 	"regexp"
 	"slices"
@@ -73,6 +74,9 @@ func (l *linter) arguments() (string, string) {
 		return l.text("etc/kernel/cmdline"), "etc/kernel/cmdline"
 	default:
 		v := assignments(l.text(grubDefaults), map[string]string{})
+		for _, f := range files(l.root, "etc/default/grub.d", ".cfg") {
+			assignments(l.text(f), v)
+		}
 		return strings.TrimSpace(v["GRUB_CMDLINE_LINUX"] + " " + v["GRUB_CMDLINE_LINUX_DEFAULT"]), grubDefaults
 	}
 }
@@ -161,6 +165,9 @@ func (l *linter) checkBootEnvironments() {
 		for _, name := range l.environments() {
 			switch l.Datasets[name]["canmount"].Value {
 			case "off":
+				if name != l.rootSet {
+					continue // a parent that only hands its mountpoint down
+				}
 				l.report("environment-canmount", Warning, name+" canmount",
 					"zfs mount refuses the root: a rescue system or another boot environment cannot mount it.",
 					"zfs set canmount=noauto "+name)
@@ -211,7 +218,8 @@ func (l *linter) checkMenu() {
 	}
 	pool, root := l.rootPool()
 	for _, v := range root.VDevs {
-		if strings.HasPrefix(v, "/dev/mapper/") || strings.HasPrefix(v, "/dev/dm-") {
+		if strings.HasPrefix(v, "/dev/mapper/") || strings.HasPrefix(v, "/dev/dm-") ||
+			strings.HasPrefix(v, "/dev/disk/by-id/dm-") {
 			l.report("pool-behind-mapper", Error, pool+" vdevs",
 				"Releases of ZFSBootMenu have no device mapper and no cryptsetup: they do not see the pool on "+v+".",
 				"Put the pool on a partition, and encrypt it by ZFS; or build an image of ZFSBootMenu that opens "+v+".")
@@ -238,18 +246,21 @@ func (l *linter) checkMenuBoot() {
 	for _, name := range l.Names() {
 		if d := l.Datasets[name]; d["mountpoint"].Value == "/boot" && d["canmount"].Value != "off" {
 			l.report("boot-not-in-environment", Error, name+" mountpoint", why, fix)
+			l.bootElsewhere = true
 			return
 		}
 	}
 	for _, f := range l.fstab {
 		if f.target == "/boot" {
 			l.report("boot-not-in-environment", Error, "etc/fstab", why, fix)
+			l.bootElsewhere = true
 			return
 		}
 	}
 	for _, m := range l.Mounts {
 		if m.Target == "/boot" && m.Source != l.rootSet {
 			l.report("boot-not-in-environment", Error, m.Source, why, fix)
+			l.bootElsewhere = true
 			return
 		}
 	}
@@ -264,7 +275,6 @@ func (l *linter) checkKeySource() {
 		}
 		where := name + " " + propKeySource
 		d, there := l.Datasets[p.Value]
-		file, isFile := keyFile(l.Datasets[name]["keylocation"].Value)
 		switch {
 		case !there:
 			l.report("keysource-missing", Warning, where, "There is no dataset "+p.Value+
@@ -274,10 +284,17 @@ func (l *linter) checkKeySource() {
 			l.report("keysource-not-encrypted", Error, where,
 				"The key is in "+p.Value+", which is not encrypted: anybody who has the disk has the key.",
 				"Keep the key in an encrypted dataset, and name it here.")
-		case isFile && !l.keyIn(p.Value, file):
-			l.report("keysource-without-key", Warning, where,
-				fmt.Sprintf("%s is not in %s: ZFSBootMenu does not find the key.", file, p.Value),
-				fmt.Sprintf("zfs set %s=%s %s", propKeySource, l.rootSet, name))
+		default:
+			for _, root := range l.Names() { // which may have the property from here
+				file, isFile := keyFile(l.Datasets[root]["keylocation"].Value)
+				from, _ := l.setAt(root, propKeySource)
+				if isFile && from == name && l.encryptionRoot(root) == root && !l.keyIn(p.Value, file) {
+					l.report("keysource-without-key", Warning, where,
+						fmt.Sprintf("%s is not in %s: ZFSBootMenu does not find the key of %s.", file, p.Value, root),
+						fmt.Sprintf("zfs set %s=%s %s", propKeySource, l.rootSet, name))
+					break
+				}
+			}
 		}
 	}
 	if r := l.encryptionRoot(l.rootSet); r != "" {
@@ -295,6 +312,9 @@ func (l *linter) keyIn(dataset, file string) bool {
 	at := l.Datasets[dataset]["mountpoint"].Value
 	if at == "legacy" && dataset == l.rootSet {
 		at = "/"
+	}
+	if at == "legacy" || at == "none" || at != "/" && l.exists(strings.TrimPrefix(path.Join(at, file), "/")) {
+		return true // the full path inside the dataset
 	}
 	if !within(file, at) {
 		return false
@@ -367,7 +387,7 @@ func (l *linter) hostID() (uint32, bool) {
 	if l.root == nil {
 		return 0, false
 	}
-	data, err := fs.ReadFile(l.root, "etc/hostid")
+	data, err := fs.ReadFile(l.root, follow(l.root, "etc/hostid"))
 	if err != nil || len(data) != 4 {
 		return 0, false
 	}
@@ -398,6 +418,8 @@ func (l *linter) checkHostID() {
 			"zgenhostid, and rebuild every initramfs",
 		)
 		return
+	case !ok && l.leadsNowhere(where):
+		return
 	case !ok:
 		l.report("hostid-form", Error, where, "etc/hostid must have 4 bytes, a number in little endian, not text.",
 			"zgenhostid -f, and rebuild every initramfs")
@@ -412,18 +434,25 @@ func (l *linter) checkHostID() {
 				"refuse a pool that another of these machines uses.",
 			"zgenhostid -f, rebuild every initramfs, and export and import the pool")
 	}
-	stale := false
+	pool, p := l.rootPool()
+	stale, other := []string{}, ""
 	for _, k := range l.Kernels {
 		image, there := l.Initramfs[k.Initramfs]
-		if !there || image.HostID == nil || sameID(*image.HostID, id) {
-			continue
+		if there && image.HostID != nil && !sameID(*image.HostID, id) {
+			stale, other = append(stale, k.Initramfs), *image.HostID
 		}
-		stale = true
-		l.report("hostid-initramfs-differs", Error, k.Initramfs, fmt.Sprintf(
-			"The initramfs has the hostid %s, and etc/hostid 0x%08x.", *image.HostID, id), l.rebuild())
 	}
-	pool, p := l.rootPool()
-	if p.Label.HostID != "" && !sameID(p.Label.HostID, id) && !stale {
+	swapped := bits.ReverseBytes32(id)
+	switch {
+	case sameID(p.Label.HostID, swapped) && swapped != id, sameID(other, swapped) && swapped != id:
+		l.report("hostid-form", Error, where, fmt.Sprintf(
+			"etc/hostid has the bytes of 0x%08x in the wrong order: it is a number in little endian.", swapped),
+			fmt.Sprintf("zgenhostid -f 0x%08x, and rebuild every initramfs", swapped))
+	case len(stale) > 0:
+		l.report("hostid-initramfs-differs", Error, stale[0], fmt.Sprintf(
+			"The initramfs has the hostid %s, and etc/hostid 0x%08x (%s).", other, id, strings.Join(stale, ", ")),
+			l.rebuild())
+	case p.Label.HostID != "" && !sameID(p.Label.HostID, id):
 		l.report("hostid-pool-differs", Error, where, fmt.Sprintf(
 			"Pool %s was last used by the host %s; this system is 0x%08x. It cannot import its own root without force.",
 			pool, p.Label.HostID, id), fmt.Sprintf("zgenhostid -f %s, and rebuild every initramfs",
@@ -438,6 +467,12 @@ func (l *linter) rebuild() string {
 		return "update-initramfs -u -k all"
 	case l.OS.ID == "void":
 		return "xbps-reconfigure -fa"
+	case l.tool == "mkinitcpio":
+		return "mkinitcpio -P"
+	case l.tool == "mkinitfs":
+		return "mkinitfs KERNEL"
+	case l.OS.ID == "nixos":
+		return "nixos-rebuild boot"
 	default:
 		return "dracut --regenerate-all --force"
 	}

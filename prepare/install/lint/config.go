@@ -19,6 +19,7 @@ func readText(root fs.FS, name string) string {
 	if root == nil {
 		return ""
 	}
+	name = follow(root, name)
 	info, err := fs.Stat(root, name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxText {
 		return ""
@@ -28,6 +29,27 @@ func readText(root fs.FS, name string) string {
 		return ""
 	}
 	return string(data)
+}
+
+// follow follows a link, with absolute targets below the root.
+func follow(root fs.FS, name string) string {
+	for range 8 {
+		target, err := fs.ReadLink(root, name)
+		if err != nil {
+			break
+		}
+		if !path.IsAbs(target) {
+			target = path.Join("/", path.Dir(name), target)
+		}
+		name = cmp.Or(strings.TrimPrefix(path.Clean(target), "/"), ".")
+	}
+	return name
+}
+
+// leadsNowhere reports whether a file is a link to one that is not below the root.
+func (l *linter) leadsNowhere(name string) bool {
+	to := follow(l.root, name)
+	return to != name && !l.exists(to)
 }
 
 // isEmpty reports whether a file of the system has no bytes.
@@ -75,15 +97,43 @@ func lines(text string) (out []string) {
 	return out
 }
 
+// shellLines returns the lines of a text as lines does, but joins those that end in a
+// backslash or inside quotes with the next one.
+func shellLines(text string) (out []string) {
+	open := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if open == "" && (line == "" || strings.HasPrefix(line, "#")) {
+			continue
+		}
+		open += line
+		_, value, _ := strings.Cut(open, "=")
+		switch {
+		case strings.HasSuffix(open, `\`):
+			open = strings.TrimSuffix(open, `\`) + " "
+		case strings.HasPrefix(value, `"`) && strings.Count(value, `"`) == 1,
+			strings.HasPrefix(value, "'") && strings.Count(value, "'") == 1:
+			open += " "
+		default:
+			out, open = append(out, open), ""
+		}
+	}
+	if open != "" {
+		out = append(out, open)
+	}
+	return out
+}
+
 // assignments returns the variables of a file that a shell would read; += appends.
 func assignments(text string, vars map[string]string) map[string]string {
-	for _, line := range lines(text) {
+	for _, line := range shellLines(text) {
 		name, value, ok := strings.Cut(line, "=")
 		if !ok {
 			continue
 		}
 		name, more := strings.CutSuffix(strings.TrimPrefix(name, "export "), "+")
 		value = unquote(value)
+		value = strings.ReplaceAll(strings.ReplaceAll(value, "${"+name+"}", vars[name]), "$"+name, vars[name])
 		if more {
 			value = vars[name] + value
 		}
@@ -136,7 +186,7 @@ func readDracut(root fs.FS) dracutConfig {
 		if text == "" {
 			continue
 		}
-		for _, line := range lines(text) {
+		for _, line := range shellLines(text) {
 			for name, value := range assignments(line, map[string]string{}) {
 				c.of[name] = f
 				before := strings.Fields(c.vars[name])
@@ -262,6 +312,15 @@ func numbers(version string) (out []int) {
 		out = append(out, n)
 	}
 	return out
+}
+
+// release returns a version without what a distribution added: 2.3.9 of 2.3.9-0+deb13u1.
+func release(version string) string {
+	i := strings.IndexAny(version, "-_+~")
+	if i < 0 {
+		return version
+	}
+	return version[:i]
 }
 
 // older reports whether a version is known and below a limit.

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -52,6 +53,7 @@ func (l *linter) checkEntries() {
 	if l.EFI == nil {
 		return
 	}
+	l.checkStub()
 	seen := map[string]string{}
 	var usable, unordered []string
 	ours := map[string]bool{}
@@ -91,8 +93,11 @@ func (l *linter) checkEntries() {
 				e.Number, e.Label, e.Loader), "Install the loader, or correct the entry.")
 			continue
 		}
-		ours[strings.ToLower(e.PartUUID)] = true
+		if strings.HasPrefix(strings.ToLower(loaderPath(e.Loader)), "efi/microsoft/") {
+			continue // of another system
+		}
 		if e.Active && slices.Contains(l.EFI.Order, e.Number) {
+			ours[strings.ToLower(e.PartUUID)] = true
 			usable = append(usable, e.Number)
 		} else {
 			unordered = append(unordered, e.Number)
@@ -116,9 +121,27 @@ func (l *linter) checkEntries() {
 	for _, p := range esps {
 		if len(esps) > 1 && len(ours) > 0 && !ours[strings.ToLower(p.PartUUID)] && l.mirrored() {
 			l.report("entry-missing-for-disk", Warning, where, fmt.Sprintf(
-				"No entry starts from %s: without the other disk the firmware finds the system only by the fallback path.",
+				"No active entry in BootOrder starts from %s: without the other disk the firmware finds the system only by "+
+					"the fallback path.",
 				p.Device), "efibootmgr -c for that partition")
 		}
+	}
+}
+
+// checkStub finds entries that start a kernel with arguments from the entry.
+func (l *linter) checkStub() {
+	for _, e := range l.EFI.Entries {
+		name := strings.ToLower(path.Base(loaderPath(e.Loader)))
+		bare := !strings.HasSuffix(name, ".efi") // as ZFSBootMenu and unified images are called
+		if l.menu || !strings.HasPrefix(name, "vmlinuz") && !strings.HasPrefix(name, "bzimage") ||
+			!bare && !strings.Contains(strings.ToLower(l.Bootloader), "stub") {
+			continue
+		}
+		l.report("entry-arguments", Warning, "efibootmgr", fmt.Sprintf(
+			"Boot%s (%s) starts the kernel %s itself: some firmware drops the arguments of an entry, and the kernel then "+
+				"finds neither its initial RAM disk nor its root.", e.Number, e.Label, e.Loader),
+			"Start a unified kernel image, which holds the arguments, or a loader.")
+		return
 	}
 }
 
@@ -170,6 +193,7 @@ var fallbackLoaders = map[string]string{
 func (l *linter) checkESPs() {
 	esps := l.ESPs()
 	uuids := map[string]string{}
+	raid := false
 	for _, p := range esps {
 		_, disk, _ := l.Partition(p.Device)
 		b, known := l.Blkid[p.Device]
@@ -178,7 +202,16 @@ func (l *linter) checkESPs() {
 			l.report("esp-not-formatted", Error, p.Device, "The EFI system partition has no filesystem.",
 				"mkfs.vfat -F 32 "+p.Device+", and copy the loaders")
 			continue
-		case known && b["TYPE"] != "vfat" && b["TYPE"] != "linux_raid_member":
+		case b["TYPE"] == "linux_raid_member" && raid:
+			continue // both members are one finding
+		case b["TYPE"] == "linux_raid_member":
+			raid = true
+			l.report("esp-on-raid", Warning, p.Device,
+				"The EFI system partition is a member of a RAID of Linux: the firmware "+
+					"sees single partitions, and what it writes to one makes the members differ.",
+				"Give each disk a FAT of its own, and copy the files.")
+			continue
+		case known && b["TYPE"] != "vfat":
 			l.report("esp-not-fat", Error, p.Device, "The EFI system partition is "+b["TYPE"]+": firmware reads FAT.",
 				"mkfs.vfat -F 32 "+p.Device+", and copy the loaders")
 			continue
@@ -283,10 +316,14 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 		if p.PartUUID == first.PartUUID {
 			continue
 		}
-		have, _ := l.filesOf(p.PartUUID)
+		have, known := l.filesOf(p.PartUUID)
+		if !known || len(l.Blkid) > 0 && l.Blkid[p.Device]["TYPE"] != "vfat" {
+			continue // esp-not-formatted
+		}
 		var differ []string
 		for _, f := range slices.Sorted(maps.Keys(want)) {
-			if have[f] != want[f] {
+			fallback := !hasFile(have, f) && strings.EqualFold(f, "EFI/BOOT/"+fallbackLoaders[l.OS.Arch])
+			if have[f] != want[f] && !fallback { // fallback-loader-missing
 				differ = append(differ, f)
 			}
 		}
@@ -303,24 +340,18 @@ func (l *linter) checkFstab() {
 	const where = "etc/fstab"
 	swap := false
 	for _, e := range l.fstab {
-		uuid, byUUID := strings.CutPrefix(e.source, "UUID=")
-		dev := e.source
-		for name, b := range l.Blkid {
-			if byUUID && strings.EqualFold(b["UUID"], uuid) {
-				dev = name
-			}
-		}
+		dev := l.deviceOf(e.source)
 		p, _, isPartition := l.Partition(dev)
 		esp := e.kind == "vfat" && (isPartition && strings.EqualFold(p.Type, installed.TypeESP) ||
 			slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, e.target))
 		swap = swap || e.kind == "swap"
 		switch {
-		case byUUID && len(l.Blkid) > 0 && dev == e.source:
+		case l.absent(e.source):
 			l.report(
 				"fstab-uuid-wrong",
 				Error,
 				where,
-				fmt.Sprintf("No device has the UUID %s: %s is not mounted.", uuid, e.target),
+				fmt.Sprintf("No device is %s: %s is not mounted.", e.source, e.target),
 				"Write the UUID that blkid shows.",
 			)
 		case unstableName(e.source):
@@ -335,7 +366,7 @@ func (l *linter) checkFstab() {
 				"Name the device that is opened from it.",
 			)
 		case e.kind == "zfs":
-			if m := l.Datasets[e.source]["mountpoint"].Value; m != "" && m != "legacy" && l.linux() {
+			if m := l.Datasets[e.source]["mountpoint"].Value; m != "" && m != "legacy" && l.linux() && !e.has("zfsutil") {
 				l.report("fstab-zfs", Warning, where, e.source+" has the mountpoint "+m+" as a property: it is mounted twice.",
 					"Remove the line, or set mountpoint=legacy.")
 			}

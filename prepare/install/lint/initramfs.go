@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -150,7 +151,10 @@ func (l *linter) checkItems() {
 				continue
 			}
 			lacks = append(lacks, file)
-			if !slices.Contains(l.dracut.items(), file) {
+			if !slices.ContainsFunc(l.dracut.items(), func(item string) bool {
+				ok, err := path.Match(item, file) // a shell expands items
+				return item == file || err == nil && ok
+			}) {
 				unset = append(unset, file)
 			}
 		}
@@ -209,7 +213,7 @@ func (l *linter) checkInitramfs() {
 			inside := readCrypttab(*i.Crypttab)
 			k := slices.IndexFunc(inside, func(e cryptEntry) bool { return e.name == l.resume.name })
 			switch {
-			case l.deviceOf(l.resume.source) == "" && len(l.Blkid) > 0: // crypttab-uuid-wrong
+			case l.absent(l.resume.source): // crypttab-uuid-wrong
 			case k < 0:
 				l.report(
 					"initramfs-crypttab",
@@ -238,10 +242,34 @@ func (l *linter) checkInitramfs() {
 	}
 	if l.exists("etc/zfs/zpool.cache") {
 		if data := l.text("etc/zfs/zpool.cache"); data != "" {
-			l.checkPoolCache("etc/zfs/zpool.cache", json.RawMessage(strconv.Quote(data)))
+			l.checkPoolCache("etc/zfs/zpool.cache", cacheStrings(data))
 		}
 	}
 }
+
+// cacheStrings returns the strings of a cache of pools as JSON. In its packed list, the name of a
+// value comes before it.
+func cacheStrings(data string) json.RawMessage {
+	var pairs []map[string]string
+	name := ""
+	for _, s := range strings.FieldsFunc(data, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if s = strings.TrimSpace(s); len(s) < 3 {
+			continue
+		}
+		label := ""
+		if name == "hostname" {
+			label = name
+		}
+		pairs, name = append(pairs, map[string]string{label: s}), s
+	}
+	out, err := json.Marshal(pairs)
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+var live = lazy.Compile(`(?i)(^|[^a-z])live([^a-z]|$)|^archiso$`)
 
 // checkPoolCache checks that a cache of pools was written by this system. facts has its
 // strings, in whatever form.
@@ -269,7 +297,7 @@ func (l *linter) checkPoolCache(where string, facts json.RawMessage) {
 			case label == "hostid" && known && !sameID(v, id),
 				label == "hostname" && name != "" && v != name,
 				strings.HasPrefix(v, "/dev/") && !strings.ContainsAny(v, " \n\x00") && !l.knowsDevice(v),
-				strings.Contains(strings.ToLower(v), "live"):
+				v != name && live.MatchString(v):
 				foreign = v
 			}
 		}
@@ -337,7 +365,7 @@ func (l *linter) checkInitramfsTools() {
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
 		if n, err := strconv.ParseInt(umask, 8, 32); (err != nil || n&0o077 != 0o077) && l.keyInside(i.Files) != "" &&
-			!readable(i.Mode) {
+			!readable(i.Mode) && l.encrypted("/"+name) {
 			l.report("initramfs-umask", Warning, "etc/initramfs-tools/initramfs.conf",
 				"The initramfs has a key, and UMASK=0077 is not set: the next initramfs is readable for everybody.",
 				"UMASK=0077, then "+l.rebuild())
@@ -373,7 +401,8 @@ func (l *linter) checkKeysInside() {
 
 // checkResumeOrder checks that the pool is imported after the attempt to resume.
 func (l *linter) checkResumeOrder() {
-	if !l.Hibernation || l.rootSet == "" || l.tool != "dracut" || !l.systemd() {
+	if !l.Hibernation || l.rootSet == "" || l.tool != "dracut" || !l.systemd() ||
+		slices.Contains(strings.Fields(l.dracut.vars["omit_dracutmodules"]), "systemd") {
 		return
 	}
 	var lacks, notInside []string
@@ -424,7 +453,8 @@ func readable(mode string) bool {
 func (l *linter) keyInside(files []string) string {
 	for _, f := range files {
 		if slices.ContainsFunc(l.keys, func(k key) bool { return k.path == f }) || strings.HasSuffix(f, ".key") &&
-			(within(f, "/etc/zfs") || within(f, "/etc/cryptsetup-keys.d") || within(f, "/boot")) {
+			(within(f, "/etc/zfs") || within(f, "/etc/cryptsetup-keys.d") || within(f, "/boot") ||
+				within(f, "/cryptroot/keyfiles")) {
 			return f
 		}
 	}
@@ -442,7 +472,13 @@ func (l *linter) checkZdev() {
 			return // checkImages says so
 		}
 	}
-	for _, f := range files(l.root, "etc/zfs", ".key") {
+	inZFS := files(l.root, "etc/zfs", ".key")
+	for _, k := range l.keys {
+		if f := strings.TrimPrefix(k.path, "/"); k.pool && within(k.path, "/etc/zfs") && l.exists(f) {
+			inZFS = append(inZFS, f)
+		}
+	}
+	for _, f := range inZFS {
 		if l.encrypted("/" + f) {
 			l.report("key-in-clear-initramfs", Error, f,
 				"The next initramfs holds this key: zfs-initramfs copies all of etc/zfs, and /boot is not encrypted.",
@@ -463,7 +499,7 @@ func (l *linter) checkImages() {
 			l.report("key-in-readable-initramfs", Error, name, fmt.Sprintf(
 				"The initramfs has the key %s, and every user may read it (mode %s).", k, mode), "chmod 0600 /"+name+
 				"; make images with umask 0077")
-		case !l.encrypted("/"+name) && l.encrypted(k):
+		case !l.encrypted("/"+name) && l.encrypted(k) && !l.bootElsewhere:
 			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
 				"The initramfs has the key %s on a filesystem that is not encrypted: anybody who has the disk has the key.",
 				k,
@@ -512,6 +548,7 @@ func (l *linter) checkKeys() {
 				fmt.Sprintf("Every user may read the key of %s (mode %s).", k.of, l.Modes[k.path]),
 				"chmod 0400 "+k.path,
 			)
+		case l.bootElsewhere && within(k.path, "/boot"):
 		case !l.encrypted(k.path):
 			l.report("key-in-clear", Error, name,
 				"The key of "+k.of+" is on a filesystem that is not encrypted: anybody who has the disk has the key.",

@@ -6,7 +6,9 @@ package lint
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
+	"strings"
 
 	"bakeoff/prepare/install/installed"
 )
@@ -71,6 +73,8 @@ type linter struct {
 	rootSet string // the dataset that is /, "" if / is not on ZFS
 	resume  *cryptEntry
 	keys    []key // of what is opened while the system starts
+
+	bootElsewhere bool // /boot is not in the boot environment, which is reported
 }
 
 // key is a file with a key. Of is what it opens.
@@ -90,10 +94,17 @@ func newLinter(s installed.System, root fs.FS) *linter {
 	case s.Packages["zfs-initramfs"] != "" || s.Packages["initramfs-tools"] != "" || s.Tools["initramfs_tools"] != "":
 		l.tool = "initramfs-tools"
 	}
+	for _, tool := range []string{"mkinitcpio", "mkinitfs"} {
+		if l.tool == "" && (s.Tools[tool] != "" || s.Packages[tool] != "") {
+			l.tool = tool
+		}
+	}
 	if s.Packages["zfs-initramfs"] != "" && s.Packages["zfs-dracut"] == "" {
 		l.tool = "initramfs-tools"
 	}
-	l.menu = s.ZBM != nil && (s.Bootloader == "" || s.Bootloader == "zfsbootmenu")
+	// The last ones start ZFSBootMenu, as they read no pools.
+	l.menu = s.ZBM != nil && slices.Contains([]string{"", "zfsbootmenu", "refind", "syslinux", "extlinux"},
+		strings.ToLower(s.Bootloader))
 	for _, m := range s.Mounts {
 		if m.Target == "/" && m.Type == "zfs" {
 			l.rootSet = m.Source
@@ -104,9 +115,38 @@ func newLinter(s installed.System, root fs.FS) *linter {
 			l.rootSet = b
 		}
 	}
+	// lsinitrd lists files without the leading slash.
+	l.Initramfs = maps.Clone(l.Initramfs)
+	for name, i := range l.Initramfs {
+		i.Files = slices.Clone(i.Files)
+		for n, f := range i.Files {
+			i.Files[n] = "/" + strings.TrimPrefix(f, "/")
+		}
+		l.Initramfs[name] = i
+	}
+	l.nameSwaps()
 	l.findResume()
 	l.findKeys()
 	return l
+}
+
+// nameSwaps replaces /dev/dm-0, as /proc/swaps has it, by the name of the only mapped swap.
+func (l *linter) nameSwaps() {
+	mapped := ""
+	for dev, b := range l.Blkid {
+		if b["TYPE"] == "swap" && strings.HasPrefix(dev, "/dev/mapper/") {
+			if mapped != "" {
+				return
+			}
+			mapped = dev
+		}
+	}
+	l.Swaps = slices.Clone(l.Swaps)
+	for i, s := range l.Swaps {
+		if mapped != "" && strings.HasPrefix(s.Device, "/dev/dm-") {
+			l.Swaps[i].Device = mapped
+		}
+	}
 }
 
 // findResume finds the encrypted swap from which the system resumes.

@@ -84,6 +84,77 @@ func TestCleanSystems(t *testing.T) {
 		"debian 12, key and encrypted /boot": change(oldDebianMachine(), func(m *machine) {
 			m.write("etc/zfs/rpool.key", "a passphrase")
 		}),
+		"debian 12, the datasets of the guide": change(grubMachine(), func(m *machine) {
+			m.set("rpool", "mountpoint", "/") // and canmount=off
+			m.set("bpool", "mountpoint", "/boot")
+			m.set("bpool", "canmount", "off")
+		}),
+		"debian 12, root= in a drop-in of GRUB": change(grubMachine(), func(m *machine) {
+			m.write("etc/default/grub", `GRUB_CMDLINE_LINUX="quiet"`)
+			m.write("etc/default/grub.d/zfs.cfg",
+				`GRUB_CMDLINE_LINUX="$GRUB_CMDLINE_LINUX root=ZFS=rpool/ROOT/debian"`+"\n")
+		}),
+		"root= from the generator of Ubuntu": change(grubMachine(), func(m *machine) {
+			m.OS.ID = "ubuntu"
+			m.write("etc/default/grub", `GRUB_CMDLINE_LINUX=""`)
+			m.write("boot/grub/grub.cfg", "\tlinux /vmlinuz root=ZFS=\"rpool/ROOT/debian\" ro\n")
+		}),
+		"void, values over several lines, and a pattern": change(voidMachine(), func(m *machine) {
+			m.write("etc/dracut.conf.d/10-crypt.conf", "add_dracutmodules+=' crypt \\\n  resume '\n"+
+				"install_items+=\" /boot/*.key\n  /etc/crypttab \"\n")
+			m.write("etc/modprobe.d/zfs.conf", "options zfs \\\n zfs_arc_max=4294967296\n")
+		}),
+		"arch, kernels named by package": change(voidMachine(), func(m *machine) {
+			m.OS.ID, m.OS.Init, m.Services, m.Packages, m.Tools = "arch", "systemd", nil, nil, nil
+			m.Kernels = nil
+			m.kernel("6.12.9-1-lts", "boot/vmlinuz-linux-lts", "boot/initramfs-linux-lts.img")
+			m.hostid(0x1234abcd, "1234ABCD")
+			delete(m.files, "etc/crypttab")
+			m.set(voidRoot, propCommandLine, "%{parent} cryptdevice=UUID="+luksID+":cryptswap resume=/dev/mapper/cryptswap")
+		}),
+		"arch, zfs= in a unified image": change(unifiedMachine(), func(m *machine) {
+			m.write("etc/kernel/cmdline", "zfs=rpool/ROOT/debian rw\n")
+			m.UKI[0].Cmdline = "zfs=rpool/ROOT/debian rw"
+		}),
+		"nixos, links of its store and a unit for the pool": change(unifiedMachine(), func(m *machine) {
+			m.OS.ID, m.Packages, m.Services = "nixos", nil, []string{"zfs-import-rpool.service", "zfs-mount", "zfs.target"}
+			m.link("etc/hostid", "/etc/static/hostid")
+			m.link("etc/static/hostid", "/nix/store/0a1b-etc-hostid")
+		}),
+		"debian 13, no systemd in the initramfs": change(debianMachine(), func(m *machine) {
+			for _, unit := range []string{"scan", "cache"} {
+				delete(m.files, "etc/systemd/system/zfs-import-"+unit+".service.d/resume.conf")
+			}
+			m.write("etc/dracut.conf.d/small.conf", `omit_dracutmodules+=" systemd "`+"\n")
+		}),
+		"debian 13, the release of the package in the module's version": change(debianMachine(), func(m *machine) {
+			m.Kernels[0].ZFSModuleVersion = "2.3.9-0+deb13u1"
+		}),
+		"debian 13, folded and commented sources with CRLF": change(debianMachine(), func(m *machine) {
+			m.write("etc/apt/sources.list.d/debian.sources", "Types: deb\r\nURIs: http://deb.debian.org/debian\r\n"+
+				"Suites: trixie\r\nComponents: main\r\n# all\r\n contrib\r\n non-free-firmware\r\n\r\nTypes: deb-src\r\n"+
+				"URIs: http://deb.debian.org/debian\r\nSuites: sid\r\nComponents: main\r\n")
+		}),
+		"void, ZFSBootMenu started by rEFInd, and files without a slash": change(voidMachine(), func(m *machine) {
+			m.Bootloader = "rEFInd"
+			m.image(func(i *installed.Initramfs) {
+				for n, f := range i.Files {
+					i.Files[n] = f[1:]
+				}
+			})
+		}),
+		"void, the swap by its number": change(voidMachine(), func(m *machine) { m.Swaps[0].Device = "/dev/dm-0" }),
+		"debian 12, conf.d wins over initramfs.conf": change(oldDebianMachine(), func(m *machine) {
+			m.write("etc/initramfs-tools/initramfs.conf", "RESUME=/dev/sda9\nUMASK=0077\n")
+		}),
+		"void, a host named Oliver": change(voidMachine(), func(m *machine) {
+			m.write("etc/hostname", "olive-live\n")
+			m.write("etc/zfs/zpool.cache",
+				"\x00\x05zroot\x00\x00hostname\x00\x01olive-live\x00/dev/disk/by-id/nvme-T1-part3\x00")
+		}),
+		"void, a dataset mounted by fstab": change(voidMachine(), func(m *machine) {
+			m.write("etc/fstab", string(m.files["etc/fstab"].Data)+"zroot/home /home zfs zfsutil 0 0\n")
+		}),
 		"nothing known": {System: installed.System{Schema: 1}},
 	} {
 		for _, f := range check(m) {
@@ -579,6 +650,93 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.set("rpool", "keylocation", "file:///root/rpool.key")
 			m.write("root/rpool.key", "a passphrase")
 		}, "key-not-in-initramfs", "rpool keylocation"},
+		{voidMachine, func(m *machine) { m.write("etc/hostid", "\x12\x34\xab\xcd") }, "hostid-form", "etc/hostid"},
+		{voidMachine, func(m *machine) {
+			m.Swaps[0].Size = 8 * gibi
+			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/mapper/other", Size: 64 * gibi})
+			m.set(voidRoot, propCommandLine, "%{parent} rd.luks.name=1=other resume=/dev/mapper/cryptswap")
+		}, "swap-smaller-than-ram", "swap"},
+		{voidMachine, func(m *machine) {
+			delete(m.Datasets["zroot"], propKeySource)
+			m.set("zroot/ROOT", "encryptionroot", "zroot/ROOT")
+			m.set("zroot/ROOT", "keylocation", "file:///etc/zfs/zroot.key")
+			m.set("zroot", "keylocation", "prompt")
+			m.set("zroot", propKeySource, "zroot/home")
+		}, "keysource-without-key", "zroot " + propKeySource},
+		{voidMachine, func(m *machine) {
+			m.pool("zroot", func(p *installed.Pool) { p.VDevs = []string{"/dev/disk/by-id/dm-name-cryptroot"} })
+		}, "pool-behind-mapper", "zroot vdevs"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap PARTUUID=gone /boot/volume.key luks\n")
+		}, "crypttab-uuid-wrong", "etc/crypttab"},
+		{oldDebianMachine, func(m *machine) {
+			delete(m.files, "etc/initramfs-tools/initramfs.conf")
+			m.set("rpool", "keylocation", "prompt")
+			m.image(func(i *installed.Initramfs) {
+				i.Files = []string{"/cryptroot/crypttab", "/cryptroot/keyfiles/cryptswap.key", "/etc/hostid"}
+			})
+		}, "initramfs-umask", "etc/initramfs-tools/initramfs.conf"},
+		{grubMachine, func(m *machine) {
+			m.set("rpool", "keylocation", "file:///etc/zfs/secret")
+			m.write("etc/zfs/secret", "a passphrase")
+		}, "key-in-clear-initramfs", "etc/zfs/secret"},
+		{voidMachine, func(m *machine) {
+			m.ZBM.OpenZFS, m.Tools["zfs"] = "2.2.7", "2.3.1"
+			m.Pools["zroot"].Props["compatibility"] = "off"
+		}, "pool-compatibility-beyond-loader", "zroot compatibility"},
+		{voidMachine, func(m *machine) { m.pool("zroot", func(p *installed.Pool) { p.VDevs[0] = "sda3" }) },
+			"pool-device-name", "zroot vdevs"},
+		{voidMachine, func(m *machine) { m.pool("zroot", func(p *installed.Pool) { p.VDevs[0] = "/dev/mmcblk0p2" }) },
+			"pool-device-name", "zroot vdevs"},
+		{grubMachine, func(m *machine) {
+			m.Pools["bpool"].Props["compatibility"] = "openzfs-2.1-linux"
+		}, "grub-pool-compatibility", "bpool compatibility"},
+		{grubMachine, func(m *machine) {
+			m.write("etc/default/grub.d/zfs.cfg", "GRUB_CMDLINE_LINUX=root=ZFS=rpool/ROOT/gone\n")
+		}, "grub-root-wrong", "etc/default/grub"},
+		{voidMachine, func(m *machine) {
+			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0009", Active: true, PartUUID: espID,
+				Loader: `\EFI\Microsoft\Boot\bootmgfw.efi`})
+			m.ESPFiles[espID]["EFI/Microsoft/Boot/bootmgfw.efi"] = "sha256:3"
+			m.EFI.Order = []string{"0009"}
+		}, "entries-not-in-order", "efibootmgr"},
+		{mirrorMachine, func(m *machine) { m.EFI.Entries[2].Active = false }, "entry-missing-for-disk", "efibootmgr"},
+		{mirrorMachine, func(m *machine) {
+			delete(m.ESPFiles["esp-2"], "EFI/BOOT/BOOTX64.EFI")
+		}, "fallback-loader-missing", "esp_files"},
+		{mirrorMachine, func(m *machine) {
+			for _, dev := range []string{"/dev/nvme0n1p1", "/dev/nvme1n1p1"} {
+				m.Blkid[dev] = map[string]string{"TYPE": "linux_raid_member"}
+			}
+			m.Blkid["/dev/md127"] = map[string]string{"TYPE": "vfat", "UUID": "AAAA-0001"}
+		}, "esp-on-raid", "/dev/nvme0n1p1"},
+		{unifiedMachine, func(m *machine) {
+			m.Bootloader, m.UKI = "efistub", nil
+			m.EFI.Entries[0].Loader = `\EFI\debian\vmlinuz`
+			m.ESPFiles[espID]["EFI/debian/vmlinuz"] = "sha256:4"
+		}, "entry-arguments", "efibootmgr"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\n"+
+				"PARTUUID=gone /boot/efi vfat umask=0077,nofail 0 0\n")
+		}, "fstab-uuid-wrong", "etc/fstab"},
+		{voidMachine, func(m *machine) {
+			m.Mounts = append(m.Mounts, installed.Mount{Source: "/dev/nvme0n1p4", Target: "/boot", Type: "ext4"})
+		}, "boot-not-in-environment", "/dev/nvme0n1p4"},
+		{unifiedMachine, func(m *machine) {
+			m.UKI[0].Cmdline = "root=ZFS=rpool/home ro quiet"
+		}, "uki-root", "efi/EFI/Linux/6.12.5.efi"},
+		{voidMachine, func(m *machine) { m.Packages["intel-ucode"] = "20250812_1" }, "nonfree-missing", "packages"},
+		{debianMachine, func(m *machine) {
+			m.write("usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n")
+		}, "policy-rc-left", "usr/sbin/policy-rc.d"},
+		{debianMachine, func(m *machine) { m.write("etc/dkms/framework.conf.d/zfs.conf", "REMAKE_INITRD=yes\n") },
+			"dkms-remake-initrd", "etc/dkms/framework.conf.d/zfs.conf"},
+		{debianMachine, func(m *machine) {
+			m.write("etc/zfs/zpool.cache", "\x00\x05rpool\x00\x00hostname\x00\x06rescue\x00")
+		}, "pool-cache-foreign", "etc/zfs/zpool.cache"},
+		{netbsdMachine, func(m *machine) {
+			m.pool("rpool", func(p *installed.Pool) { p.Features = map[string]string{"feature@encryption": "enabled"} })
+		}, "pool-features-beyond-loader", "rpool feature@encryption"},
 	} {
 		t.Run(fmt.Sprintf("%d %s", i, c.name), func(t *testing.T) {
 			m := c.base()

@@ -3,6 +3,7 @@ package lint
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -30,10 +31,10 @@ func (l *linter) checkKernels() {
 					"headers are missing.", k.Version, l.Tools["zfs"]),
 				"Install kernel, headers and ZFS from one suite, and run dkms autoinstall; or remove the kernel.")
 		case len(l.UKI) == 0 && (k.Initramfs == "" || !known && l.root != nil && !l.exists(k.Initramfs) ||
-			!strings.Contains(path.Base(k.Initramfs), k.Version)):
+			!paired(k)):
 			l.report("kernel-without-initramfs", severity, k.Image, "Linux "+k.Version+
 				" has no initial RAM disk of its version next to it.", l.rebuild())
-		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && compareVersions(k.ZFSModuleVersion, l.Tools["zfs"]) != 0:
+		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && release(k.ZFSModuleVersion) != release(l.Tools["zfs"]):
 			l.report("zfs-versions-differ", Warning, "packages", fmt.Sprintf(
 				"The ZFS module of Linux %s is %s, and the ZFS programs are %s.",
 				k.Version,
@@ -43,6 +44,18 @@ func (l *linter) checkKernels() {
 				"dkms autoinstall, then "+l.rebuild())
 		}
 	}
+}
+
+// paired reports whether an initial RAM disk belongs to its kernel by name, as loaders find
+// it: initramfs-lts to vmlinuz-lts. Images of other names are paired by a configuration.
+func paired(k installed.Kernel) bool {
+	image, initramfs := path.Base(k.Image), path.Base(k.Initramfs)
+	for _, prefix := range []string{"vmlinuz-", "vmlinux-", "kernel-"} {
+		if name, ok := strings.CutPrefix(image, prefix); ok {
+			return strings.Contains(initramfs, name)
+		}
+	}
+	return true
 }
 
 // checkUnifiedImages checks unified kernel images.
@@ -105,8 +118,12 @@ func (l *linter) checkUnifiedImages() {
 // namesRoot reports whether arguments name a root that exists.
 func (l *linter) namesRoot(cmdline string) bool {
 	v, ok := argument(cmdline, "root")
-	v = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:"), "zfs=")
-	return ok && (v == l.rootSet || v == "AUTO" || v == "zfs" || l.Datasets[v] != nil)
+	if zfs, of := argument(cmdline, "zfs"); of {
+		v, ok = zfs, true // of mkinitcpio
+	}
+	v = strings.Trim(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:"), "zfs="), `"`)
+	return ok && (slices.Contains([]string{l.rootSet, "AUTO", "zfs", "bootfs"}, v) ||
+		slices.Contains(l.environments(), v))
 }
 
 var voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
@@ -119,6 +136,17 @@ func (l *linter) checkVoid() {
 	l.checkVoidKernel()
 	l.checkVoidDesktop()
 	v := assignments(l.text("etc/rc.conf"), map[string]string{})
+	nonfree := l.Packages["void-repo-nonfree"] != ""
+	for _, folder := range []string{"etc/xbps.d", "usr/share/xbps.d"} {
+		for _, f := range files(l.root, folder, ".conf") {
+			nonfree = nonfree || strings.Contains(l.text(f), "/nonfree")
+		}
+	}
+	if l.Packages["intel-ucode"] != "" && !nonfree {
+		l.report("nonfree-missing", Warning, "packages",
+			"intel-ucode comes from the repository nonfree, which is not configured: the microcode is not updated.",
+			"xbps-install void-repo-nonfree")
+	}
 	zone := v["TIMEZONE"]
 	target := l.link("etc/localtime")
 	if zone != "" && target != "" && !strings.HasSuffix(target, "/"+zone) {
@@ -277,7 +305,13 @@ func (l *linter) checkDebian() {
 			"apt-get install zfs-initramfs",
 		)
 	}
-	for _, f := range files(l.root, "etc/dkms", ".conf") {
+	const policy = "usr/sbin/policy-rc.d"
+	if strings.Contains(l.text(policy), "exit 101") {
+		l.report("policy-rc-left", Warning, policy,
+			"An installer left this file, which forbids packages to start their services: an update stops a service, and "+
+				"does not start it.", "rm /"+policy)
+	}
+	for _, f := range append(files(l.root, "etc/dkms", ".conf"), files(l.root, "etc/dkms/framework.conf.d", ".conf")...) {
 		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && !older(l.Packages["dkms"], "3") {
 			l.report("dkms-remake-initrd", Info, f,
 				"dkms ignores REMAKE_INITRD since version 3: the hooks of the kernel's package rebuild the initramfs.",
@@ -336,6 +370,12 @@ type aptSource struct {
 	components []string
 }
 
+// Comments, and lines that continue the one before, in sources of packages.
+var (
+	comments = lazy.Compile(`(?m)^#.*\n?`)
+	folded   = lazy.Compile(`\n[ \t]+`)
+)
+
 // aptSources reads the sources of packages, in both forms.
 func (l *linter) aptSources() (out []aptSource) {
 	for _, f := range append(files(l.root, "etc/apt/sources.list.d", ".list"), "etc/apt/sources.list") {
@@ -353,12 +393,16 @@ func (l *linter) aptSources() (out []aptSource) {
 		}
 	}
 	for _, f := range files(l.root, "etc/apt/sources.list.d", ".sources") {
-		for block := range strings.SplitSeq(l.text(f), "\n\n") {
+		text := strings.ReplaceAll(l.text(f), "\r", "")
+		text = folded.ReplaceAllString(comments.ReplaceAllString(text, ""), " ")
+		for block := range strings.SplitSeq(text, "\n\n") {
 			s := aptSource{file: f}
 			off := false
 			for _, line := range lines(block) {
 				name, value, _ := strings.Cut(line, ":")
 				switch strings.ToLower(name) {
+				case "types":
+					off = off || !slices.Contains(strings.Fields(value), "deb")
 				case "uris":
 					s.uris = strings.Fields(value)
 				case "suites":
@@ -366,7 +410,7 @@ func (l *linter) aptSources() (out []aptSource) {
 				case "components":
 					s.components = strings.Fields(value)
 				case "enabled":
-					off = strings.TrimSpace(value) == "no"
+					off = off || strings.TrimSpace(value) == "no"
 				}
 			}
 			if len(s.suites) > 0 && len(s.components) > 0 && !off {
@@ -429,7 +473,9 @@ func (l *linter) checkServices() {
 	on := func(name string) bool {
 		return slices.Contains(l.Services, name) || slices.Contains(l.Services, name+".service")
 	}
-	scan, cache := on("zfs-import-scan"), on("zfs-import-cache")
+	// NixOS has a unit for each pool.
+	scan := on("zfs-import-scan") || on("zfs-import-"+installed.PoolOf(l.rootSet))
+	cache := on("zfs-import-cache")
 	switch {
 	case scan:
 	case cache && (l.root == nil || l.exists("etc/zfs/zpool.cache")):
@@ -516,6 +562,17 @@ func (l *linter) checkNetBSD() {
 	}
 	if v := assignments(l.text("etc/rc.conf"), map[string]string{})["zfs"]; !strings.EqualFold(v, "YES") {
 		l.report("netbsd-rc", Error, "etc/rc.conf", "The other datasets are not mounted: zfs is not YES.", "zfs=YES")
+	}
+	var unknown []string
+	for _, f := range slices.Sorted(maps.Keys(l.Pools["rpool"].Features)) {
+		if l.Pools["rpool"].Features[f] != "disabled" && !slices.Contains(netbsd, strings.TrimPrefix(f, "feature@")) {
+			unknown = append(unknown, f)
+		}
+	}
+	if len(unknown) > 0 {
+		l.report("pool-features-beyond-loader", Error, featureOf("rpool", unknown[0]),
+			"The ZFS of NetBSD does not know "+strings.Join(unknown, ", ")+" of the pool.",
+			"Make rpool again on NetBSD; a feature cannot be removed.")
 	}
 	if len(l.Datasets) == 0 {
 		return

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -31,6 +32,9 @@ var (
 		resilver_defer spacemap_v2 userobj_accounting zilsaxattr zpool_checkpoint`),
 		grub206...)
 )
+
+// The features of NetBSD. Source: zfeature_common.c there.
+var netbsd = append([]string{"multi_vdev_crash_dump"}, grub206...)
 
 // beyond returns the features of a pool that a version of OpenZFS does not know, those
 // that are in use first.
@@ -86,15 +90,18 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 	active, enabled := beyond(p, version)
 	switch {
 	case len(active) > 0:
-		l.report("pool-features-beyond-loader", Error, name+" feature@"+active[0], fmt.Sprintf(
+		l.report("pool-features-beyond-loader", Error, featureOf(name, active[0]), fmt.Sprintf(
 			"%s does not know %s, which the pool uses.", reader, strings.Join(active, ", ")),
 			"Install a loader with a later OpenZFS before the next start; a feature in use cannot be removed.")
 	case len(enabled) > 0:
-		l.report("pool-features-beyond-loader", Warning, name+" feature@"+enabled[0], fmt.Sprintf(
+		l.report("pool-features-beyond-loader", Warning, featureOf(name, enabled[0]), fmt.Sprintf(
 			"%s does not know %s, which the pool may begin to use at any time.", reader, strings.Join(enabled, ", ")),
 			"Install a loader with a later OpenZFS; run no zpool upgrade, and set compatibility on pools.")
 	default:
 		set, ok := strings.CutPrefix(p.Props["compatibility"], "openzfs-")
+		if p.Props["compatibility"] == "off" {
+			set, ok = majorMinor(l.Tools["zfs"]), true // all that the system has
+		}
 		set, _, _ = strings.Cut(set, "-")
 		if ok && older(version, set) && !l.knowsAll(version, set) {
 			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
@@ -102,6 +109,11 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 				fmt.Sprintf("zpool set compatibility=openzfs-%s-linux %s", majorMinor(version), name))
 		}
 	}
+}
+
+// featureOf returns the property of a pool for a feature, whose name may begin with feature@.
+func featureOf(pool, feature string) string {
+	return pool + " feature@" + strings.TrimPrefix(feature, "feature@")
 }
 
 // knowsAll reports whether a version has all features of a set.
@@ -125,10 +137,10 @@ func majorMinor(version string) string {
 
 // checkVDevs checks the devices of a pool.
 func (l *linter) checkVDevs(name string, p installed.Pool) {
-	unstable, physical, trim := "", int64(0), false
+	byOrder, physical, trim := "", int64(0), false
 	for _, v := range p.VDevs {
-		if unstableName(v) {
-			unstable = v
+		if unstableName(v) || unstableName("/dev/"+v) { // zpool status shows sda3
+			byOrder = v
 		}
 		for _, d := range l.Disks {
 			if !hasDevice(d, v) {
@@ -138,9 +150,9 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 			trim = trim || d.Discard && !d.Rotational
 		}
 	}
-	if unstable != "" && l.linux() {
+	if byOrder != "" && l.linux() {
 		l.report("pool-device-name", Warning, name+" vdevs",
-			unstable+" names another disk if the order of the disks changes.",
+			byOrder+" names another disk if the order of the disks changes.",
 			"zpool export, then zpool import -d /dev/disk/by-id "+name)
 	}
 	switch ashift, err := strconv.Atoi(p.Props["ashift"]); {
@@ -195,11 +207,11 @@ func (l *linter) checkStaleLabels() {
 	}
 }
 
+var unstable = lazy.Compile(`^/dev/(x?vd|[sh]d)[a-z]+[0-9]*$|^/dev/(nvme|mmcblk|dm-)[0-9]`)
+
 // unstableName reports whether a device is named by the order in which the kernel found it.
 func unstableName(dev string) bool {
-	return slices.ContainsFunc([]string{"sd", "nvme", "vd", "hd"}, func(s string) bool {
-		return strings.HasPrefix(dev, "/dev/"+s)
-	})
+	return unstable.MatchString(dev)
 }
 
 // hasDevice reports whether a device is a disk or a part of it.
@@ -230,7 +242,7 @@ func (l *linter) trims() bool {
 
 // checkGRUB checks the pool that GRUB reads, and its configuration.
 func (l *linter) checkGRUB() {
-	if l.Bootloader != "grub" && l.Bootloader != "grub2" {
+	if b := strings.ToLower(l.Bootloader); b != "grub" && b != "grub2" {
 		return
 	}
 	if cmdline := l.text("etc/default/grub"); cmdline != "" && l.rootSet != "" {
@@ -238,6 +250,7 @@ func (l *linter) checkGRUB() {
 		v, ok := argument(args, "root")
 		v = strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:")
 		switch {
+		case !ok && (l.exists("etc/grub.d/10_linux_zfs") || strings.Contains(l.text("boot/grub/grub.cfg"), "root=ZFS=")):
 		case !ok:
 			l.report("grub-without-root", Error, "etc/default/grub",
 				"GRUB_CMDLINE_LINUX has no root=: the initramfs does not know which dataset is the root.",
@@ -292,10 +305,10 @@ func (l *linter) checkGRUB() {
 	fix := fmt.Sprintf("zpool set compatibility=%s %s", set, name)
 	switch c := p.Props["compatibility"]; {
 	case len(unknown) > 0:
-		l.report("pool-features-beyond-loader", Error, name+" feature@"+unknown[0], fmt.Sprintf(
+		l.report("pool-features-beyond-loader", Error, featureOf(name, unknown[0]), fmt.Sprintf(
 			"GRUB %s does not know %s of the pool with /boot.", version, strings.Join(unknown, ", ")),
 			fmt.Sprintf("Make %s again with compatibility=%s.", name, set))
-	case c == "off" || c == "":
+	case !strings.Contains(c, "grub2") && c != "legacy" && !strings.Contains(c, "/"):
 		l.report("grub-pool-compatibility", Warning, name+" compatibility",
 			"The next zpool upgrade enables features that GRUB cannot read: the system then no longer starts.", fix)
 	case set == "grub2-2.06" && c == "grub2":

@@ -56,6 +56,14 @@ func (l *linter) checkSwap() {
 		return
 	}
 	largest := slices.MaxFunc(disks, func(a, b installed.Swap) int { return int(a.Size>>10 - b.Size>>10) })
+	cmdline, _ := l.arguments()
+	if v, ok := argument(cmdline, "resume"); ok {
+		for _, s := range disks {
+			if l.names(v, s) {
+				largest = s // the only one that gets the image
+			}
+		}
+	}
 	if l.RAMBytes > 0 && largest.Size <= l.RAMBytes {
 		l.report("swap-smaller-than-ram", Error, "swap", fmt.Sprintf(
 			"%s has %s, and the memory %s: a hibernation with full memory does not fit. (LUKS needs 2 or 16 MiB of a "+
@@ -101,7 +109,8 @@ func (l *linter) checkResumeArgument() {
 	resume, ok := argument(cmdline, "resume")
 	at := where
 	if !ok && l.tool == "initramfs-tools" {
-		for _, f := range append(files(l.root, "etc/initramfs-tools/conf.d", ""), "etc/initramfs-tools/initramfs.conf") {
+		for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"},
+			files(l.root, "etc/initramfs-tools/conf.d", "")...) {
 			if v := assignments(l.text(f), map[string]string{})["RESUME"]; v != "" {
 				resume, ok, at = v, true, f
 			}
@@ -186,16 +195,17 @@ func (l *linter) swapDevice() string {
 
 // isSwap reports whether a device, UUID= or PARTUUID= names active swap.
 func (l *linter) isSwap(name string) bool {
-	for _, s := range l.Swaps {
-		p, _, _ := l.Partition(s.Device)
-		b := l.Blkid[s.Device]
-		if name == s.Device || b["UUID"] != "" && (name == "UUID="+b["UUID"] || name == "/dev/disk/by-uuid/"+b["UUID"]) ||
-			b["LABEL"] != "" && name == "LABEL="+b["LABEL"] ||
-			p.PartUUID != "" && strings.EqualFold(name, "PARTUUID="+p.PartUUID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool { return l.names(name, s) })
+}
+
+// names reports whether a device, UUID= or PARTUUID= names a swap.
+func (l *linter) names(name string, s installed.Swap) bool {
+	p, _, _ := l.Partition(s.Device)
+	b := l.Blkid[s.Device]
+	return name == s.Device ||
+		b["UUID"] != "" && (name == "UUID="+b["UUID"] || name == "/dev/disk/by-uuid/"+b["UUID"]) ||
+		b["LABEL"] != "" && name == "LABEL="+b["LABEL"] ||
+		p.PartUUID != "" && strings.EqualFold(name, "PARTUUID="+p.PartUUID)
 }
 
 // startOfUUID returns the UUID of the LUKS partition that begins so, "" if none does.
@@ -239,6 +249,25 @@ func (l *linter) deviceOf(source string) string {
 	return source
 }
 
+// absent reports whether a source such as UUID=… names what no known device has.
+func (l *linter) absent(source string) bool {
+	tag, _, _ := strings.Cut(strings.NewReplacer("/dev/disk/by-uuid/", "UUID=", "/dev/disk/by-label/", "LABEL=",
+		"/dev/disk/by-partuuid/", "PARTUUID=").Replace(source), "=")
+	switch tag {
+	case "UUID":
+		return len(l.Blkid) > 0 && l.deviceOf(source) == ""
+	case "LABEL":
+		known := false // blkid may have been asked for other things
+		for _, b := range l.Blkid {
+			known = known || b["LABEL"] != "" && b["TYPE"] != "zfs_member"
+		}
+		return known && l.deviceOf(source) == ""
+	case "PARTUUID":
+		return len(l.allPartitions()) > 0 && l.deviceOf(source) == source
+	}
+	return false
+}
+
 // hasUUID reports whether a device of a type has a UUID.
 func (l *linter) hasUUID(kind, uuid string) bool {
 	for _, b := range l.Blkid {
@@ -256,21 +285,17 @@ func (l *linter) checkCrypttab() {
 		if e.random() {
 			continue
 		}
-		uuid, byUUID := strings.CutPrefix(e.source, "UUID=")
-		if !byUUID {
-			uuid, byUUID = strings.CutPrefix(e.source, "/dev/disk/by-uuid/")
-		}
 		switch {
 		case strings.HasPrefix(e.source, "/dev/") && !strings.HasPrefix(e.source, "/dev/disk/") &&
 			!strings.HasPrefix(e.source, "/dev/mapper/"):
 			l.report("crypttab-device-name", Warning, where,
 				e.source+" names another disk if the order of the disks changes.", "Write UUID= with what blkid shows for it.")
-		case byUUID && len(l.Blkid) > 0 && !l.hasUUID("", uuid):
+		case l.absent(e.source):
 			l.report(
 				"crypttab-uuid-wrong",
 				Error,
 				where,
-				"No device has the UUID "+uuid+": "+e.name+" is not opened.",
+				"No device is "+e.source+": "+e.name+" is not opened.",
 				"Write the UUID that blkid shows for the partition.",
 			)
 		}
@@ -316,8 +341,12 @@ func (l *linter) checkSwapInCrypttab() {
 	for _, s := range l.Swaps {
 		name, ok := strings.CutPrefix(s.Device, "/dev/mapper/")
 		known := slices.ContainsFunc(l.crypttab, func(e cryptEntry) bool { return e.name == name })
-		if !l.Hibernation || !ok || known || strings.Contains(cmdline, "rd.luks.name=") || !l.hasType("crypto_LUKS") ||
-			l.hasType("LVM2_member") {
+		byArgument := slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
+			return strings.HasPrefix(a, "cryptdevice=") && strings.Contains(a, ":"+name) || // of mkinitcpio
+				strings.HasPrefix(a, "rd.luks.name=") ||
+				strings.HasPrefix(a, "rd.luks.uuid=") && strings.HasSuffix(a, strings.TrimPrefix(name, "luks-"))
+		})
+		if !l.Hibernation || !ok || known || byArgument || !l.hasType("crypto_LUKS") || l.hasType("LVM2_member") {
 			continue
 		}
 		l.report("crypttab-without-swap", Error, "etc/crypttab",
@@ -346,7 +375,7 @@ func (l *linter) checkMemoryLimit() {
 	}
 	limit, where := "", "etc/modprobe.d/zfs.conf"
 	for _, f := range files(l.root, "etc/modprobe.d", ".conf") {
-		for _, line := range lines(l.text(f)) {
+		for _, line := range shellLines(l.text(f)) {
 			if w := strings.Fields(line); len(w) > 2 && w[0] == "options" && w[1] == "zfs" {
 				if v, ok := argument(line, "zfs_arc_max"); ok {
 					limit, where = v, f
