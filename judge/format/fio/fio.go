@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -315,6 +316,9 @@ func (r *reader) warnAbout(line int, j job) {
 		if s.side == nil {
 			continue
 		}
+		if !j.terse {
+			r.compareRates(line, j, s)
+		}
 		if s.Short != nil && *s.Short > 0 {
 			r.p.Warn(line, "Operations of job %q (%s) that moved fewer bytes than asked for: %.0f.", j.Name, s.name, *s.Short)
 		}
@@ -328,6 +332,26 @@ func (r *reader) warnAbout(line int, j job) {
 	if j.Steady != nil && j.Steady.Attained == 0 {
 		r.p.Warn(line, "Job %q did not reach its steady state (%s), so its numbers are those of another state.", j.Name,
 			j.Steady.Wanted)
+	}
+}
+
+// maxRateError is how far a rate may lie from the quotient of its sum and the time, which is in
+// whole milliseconds; fio divides by that time, too.
+const maxRateError = 0.05
+
+// compareRates warns of rates that contradict the sums and the time beside them.
+func (r *reader) compareRates(line int, j job, s direction) {
+	for _, x := range []struct {
+		name      string
+		rate, sum *float64
+	}{{"iops", s.IOPS, s.Total}, {"bw_bytes", s.BytesPerSecond, s.Bytes}} {
+		if x.rate == nil || x.sum == nil || s.Runtime == nil || !(*x.sum > 0 && *s.Runtime > 0) {
+			continue
+		}
+		if want := *x.sum * 1000 / *s.Runtime; math.Abs(*x.rate-want) > maxRateError*want {
+			r.p.Warn(line, "%s of job %q (%s) is %.6g, and the sum divided by the runtime is %.6g. The file was changed, or "+
+				"fio has an error; bakeoff uses %s.", x.name, j.Name, s.name, *x.rate, want, x.name)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ func report(jobs ...string) string {
 	return `{"fio version": "fio-3.40", "timestamp": 7, "new": 1, "jobs": [` + strings.Join(jobs, ",\n") + `]}`
 }
 
-const reading = `"read": {"iops": 10, "bw_bytes": 40960, "total_ios": 100, "runtime": 1000}`
+const reading = `"read": {"iops": 10, "bw_bytes": 40960, "total_ios": 10, "runtime": 1000}`
 
 // Newer versions say when a job started, which decides what ran at the same time.
 func TestStart(t *testing.T) {
@@ -81,6 +81,10 @@ func TestDoubtfulNumbers(t *testing.T) {
 		`"read": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "short_ios": 0, "drop_ios": 0}`: "",
 		`"read": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "short_ios": 2}`: "x:1: Operations of job \"a\" (read) that " +
 			"moved fewer bytes than asked for: 2.",
+		`"read": {"iops": 1, "bw_bytes": 5, "total_ios": 30, "io_bytes": 150, "runtime": 30001}`: "",
+		`"read": {"iops": 10, "bw_bytes": 5, "total_ios": 30, "io_bytes": 150, "runtime": 30000}`: "x:1: iops of job \"a\" " +
+			"(read) is 10, and the sum divided by the runtime is 1. The file was changed, or fio has an error; bakeoff uses " +
+			"iops.",
 		`"write": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "drop_ios": 1}`: "x:1: Operations of job \"a\" (write) that " +
 			"were dropped: 1.",
 		reading + `, "steadystate": {"ss": "iops:1%", "attained": 1}`: "",

@@ -231,6 +231,7 @@ func (r *reader) addResult(line int, x result) {
 		if err != nil && len(values) == 0 && mean == nil {
 			continue
 		}
+		r.compareValue(line, fmt.Sprintf("%q of %q", title, e.Identifier), e, values)
 		for i := range values {
 			values[i] *= factor
 		}
@@ -245,6 +246,22 @@ func (r *reader) addResult(line int, x result) {
 		}
 		r.out.Records = append(r.out.Records, rec)
 		r.arguments = append(r.arguments, strings.TrimSpace(x.Arguments))
+	}
+}
+
+// compareValue warns of a result outside its repetitions. It is their mean, or another of
+// their statistics if the test says so. Its digits may be fewer.
+func (r *reader) compareValue(line int, what string, e entry, values []float64) {
+	v, err := strconv.ParseFloat(strings.TrimSpace(e.Value), 64)
+	if err != nil || len(values) == 0 {
+		return
+	}
+	lo, hi := slices.Min(values), slices.Max(values)
+	_, decimals, _ := strings.Cut(strings.TrimSpace(e.Value), ".")
+	slack := 0.01*max(math.Abs(lo), math.Abs(hi)) + math.Pow10(-len(decimals))
+	if v < lo-slack || v > hi+slack {
+		r.p.Warn(line, "%s: the Value is %g, and its repetitions are %g to %g. The file was changed, or its test has an "+
+			"error; bakeoff uses the repetitions.", what, v, lo, hi)
 	}
 }
 

@@ -61,6 +61,18 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// A result outside its repetitions is not silent; one that is rounded is.
+func TestValueContradictsRepetitions(t *testing.T) {
+	for value, warn := range map[string]bool{"2": false, "1": false, "3.0": false, "0": false, "9": true, "0.0": true,
+		"": false} {
+		out, err := New().Read("x", []byte(file(strings.Replace(entries, ">2<", ">"+value+"<", 1))))
+		if err != nil || len(out.Records) != 1 || len(out.Records[0].Series[0].Values) != 3 ||
+			len(out.Warnings) > 0 != warn || warn && !strings.Contains(out.Warnings[0], "its repetitions are 1 to 3") {
+			t.Errorf("%q: %+v, %v", value, out, err)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
 		{Name: "another root", Text: "<a>\n</a>", Want: "x:1: the file is <a> instead of <PhoronixTestSuite>"},
