@@ -118,8 +118,7 @@ func (h h2load) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if err != nil {
 		return r, err
 	}
-	// Requests with an error count as failed.
-	good, bad := n[2], n[3]+n[5]
+	good, bad := n[2], n[3] // which includes those with errors and timeouts
 	r.Count("failed", int64(n[3]))
 	r.Count("timeout", int64(n[5]))
 	if good <= 0 {
