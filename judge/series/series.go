@@ -118,8 +118,8 @@ type Summary struct {
 	N        int      `json:"n"`
 	Failures int      `json:"failures"`
 	Median   *float64 `json:"median"`
-	// Stats are what the file gives instead of values, or the number and the mean of values
-	// that are compared with such statistics.
+	// Stats are what the file gives instead of values, or the number and the mean or median of
+	// values that are compared with such statistics.
 	Stats *format.Stats `json:"stats,omitempty"`
 	// CI is the interval of the median from order statistics. It assumes that the
 	// values are independent.

@@ -549,6 +549,11 @@ func TestStatistics(t *testing.T) {
 		*r.Summaries[0].Stats.Mean != 3 {
 		t.Errorf("a mean against values: %+v", r)
 	}
+	r = compared(t, Option{}, source("f", rec("a", 0, 1, 2, 6), stats("b", 1, 6, number(4))))
+	if c = r.Comparisons; len(c) != 1 || !near(c[0].Ratio, 2) || *r.Summaries[0].Stats.N != 3 ||
+		*r.Summaries[0].Median != 2 {
+		t.Errorf("a median against values: %+v", r)
+	}
 	onlyMedian := stats("b", 1, 0, number(4))
 	onlyMedian.Series[0].Stats.Mean = nil
 	if r = compared(t, Option{}, source("f", stats("a", 0, 2, nil), onlyMedian)); len(r.Comparisons) != 0 {

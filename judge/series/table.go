@@ -296,9 +296,14 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 		sum := Summary{Contender: who, Cell: key.cell, Group: t.groups[key.cell], Metric: m.Name, Unit: m.Unit,
 			Better: m.Better, N: len(s.values), Failures: t.failures(key.cell, who)}
 		if s.ofStats && len(s.series) == 1 {
-			if sum.Stats = s.series[0].Stats; sum.Stats == nil && s.mean && len(s.values) == 1 {
+			if sum.Stats = s.series[0].Stats; sum.Stats == nil && len(s.values) == 1 {
 				n := len(s.series[0].Values)
-				sum.Stats = &format.Stats{N: &n, Mean: &s.values[0]}
+				sum.Stats = &format.Stats{N: &n}
+				if s.mean {
+					sum.Stats.Mean = &s.values[0]
+				} else {
+					sum.Stats.Median = &s.values[0]
+				}
 			}
 		}
 		if !s.mean || len(s.values) > 1 {
