@@ -152,8 +152,8 @@ func (m *machine) fits() error {
 	default:
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "a change of %s waits for the next boot of the machine, whose memory "+
-		"would not fit then", waits), "run `bakeoff vm reboot "+g.UUID+"` first")
+	return fault.WithFix(fault.New(fault.Unsupported, "a change of %s waits for the next boot of the machine, and the "+
+		"memory in a snapshot would not fit the changed machine", waits), "run `bakeoff vm reboot "+g.UUID+"` first")
 }
 
 // diskMoments corrects when the changes of disks of a machine that runs take effect: live are the paths of
