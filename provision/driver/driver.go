@@ -299,10 +299,12 @@ type Spec struct {
 	Name string
 	// Dir is a directory on the host for this environment alone. It exists and
 	// is empty. Close and Reap unmount what is in it; its owner removes it.
-	Dir    string
-	CPUs   int
-	CPUSet []int // of the host; len ≥ 1
-	Memory unit.Bytes
+	Dir string
+	// Written is the directory with the written part of the root; "" is Dir. It outlives the environment.
+	Written string
+	CPUs    int
+	CPUSet  []int // of the host; len ≥ 1
+	Memory  unit.Bytes
 	// Quota is how many CPUs' worth of time the environment may use on CPUSet;
 	// 0 means no limit. A driver that cannot enforce it leaves Limits.Quota nil.
 	Quota float64

@@ -7,6 +7,7 @@
 package isolation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -33,7 +34,7 @@ import (
 const (
 	AgentPath = "/.bakeoff/agent"
 	Scratch   = "/.bakeoff/tmp"
-	// Upper is the written part of the root, in the environment's directory on the host.
+	// Upper is the written part of the root, in the environment's directory on the host or in Spec.Written.
 	Upper = "upper"
 )
 
@@ -339,7 +340,7 @@ func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]s
 			"name one, such as image: debian:bookworm",
 		)
 	}
-	dirs := []string{e.Dir("root"), e.Dir(Upper), e.Dir("work")}
+	dirs := []string{e.Dir("root"), e.Upper(), path.Join(path.Dir(e.Upper()), "work")}
 	for _, d := range dirs {
 		if err := conn.FilesOf(e.Host).Mkdir(ctx, d); err != nil {
 			return wire.Setup{}, err
@@ -370,6 +371,9 @@ func (e *Env) Binds(volumes map[string]string) []wire.Bind {
 
 // Dir is a path in the environment's directory on the host.
 func (e *Env) Dir(name string) string { return path.Join(e.Spec.Dir, name) }
+
+// Upper is the directory on the host with the written part of the root.
+func (e *Env) Upper() string { return path.Join(cmp.Or(e.Spec.Written, e.Spec.Dir), Upper) }
 
 // Relocate sets the paths of an environment without a root of its own: the bare
 // host.

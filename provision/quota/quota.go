@@ -1,5 +1,5 @@
 // Package quota limits how much a folder and everything below it may contain: on btrfs by the qgroup of
-// a subvolume, on ext4 and XFS by a project of the kernel's quotas.
+// a subvolume, on ext4 and XFS by a project of the kernel's quotas, on ZFS by a property of a dataset.
 package quota
 
 import (
@@ -24,6 +24,16 @@ type Limiter interface {
 	Free(ctx context.Context, dir string) error
 }
 
+// Mounter is a Limiter whose folders are mount points. They cannot be renamed, and are not mounted after a
+// restart of the host. If its Free fails, the error may be a Busy.
+type Mounter interface {
+	Limiter
+	// Mount mounts a folder that Make has made, unless it is mounted.
+	Mount(ctx context.Context, dir string) error
+	// Forget tells that somebody else destroys the dataset of a folder, after Free has failed.
+	Forget(dir string) error
+}
+
 // Btrfs is the name of a file system, as stat(1) prints it.
 const Btrfs = "btrfs"
 
@@ -36,6 +46,8 @@ func On(host conn.Conn, fileSystem string) Limiter {
 		return projects{kernel: system{}, ext4: true}
 	case "xfs":
 		return projects{kernel: system{}}
+	case "zfs":
+		return datasets{host}
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package quota
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -20,8 +22,8 @@ import (
 const envAt = "BAKEOFF_TEST_QUOTA_AT"
 
 // A limit holds for a folder and what is in it, changes at once, and goes with the folder. This is a btrfs
-// that the test makes. TestQuotaOfProjects of package e2e/guests runs it on ext4 and on XFS, in a machine
-// whose kernel has project quotas.
+// that the test makes. TestQuotaOfProjects and TestQuotaOnZFS of package e2e/guests run it on ext4, XFS and ZFS,
+// in machines whose kernels have what is needed.
 func TestLimits(t *testing.T) {
 	if at := os.Getenv(envAt); at != "" {
 		limits(t, at)
@@ -57,8 +59,12 @@ func limits(t *testing.T, at string) {
 	}
 	name := strings.TrimSpace(string(out))
 	l, full := On(local.Conn{}, name), error(unix.EDQUOT)
-	if name == "xfs" {
+	fill := allocate
+	switch name {
+	case "xfs":
 		full = unix.ENOSPC
+	case "zfs":
+		fill = write // ZFS reserves nothing
 	}
 	dir, other := filepath.Join(at, "a"), filepath.Join(at, "b")
 	err = errors.Join(l.Check(t.Context(), at), l.Make(t.Context(), dir), os.Mkdir(other, 0o755),
@@ -80,7 +86,7 @@ func limits(t *testing.T, at string) {
 	reserve := func(name string, mib int64, want error) {
 		t.Helper()
 		done := make(chan error)
-		go func() { done <- asContainer(name, mib<<20) }()
+		go func() { done <- asContainer(name, mib<<20, fill) }()
 		if err := <-done; !errors.Is(err, want) {
 			t.Errorf("%d MiB in %s: %v instead of %v", mib, name, err, want)
 		}
@@ -126,10 +132,10 @@ func limits(t *testing.T, at string) {
 	reserve(filepath.Join(dir, "a"), 1100, nil) // without a limit
 }
 
-// asContainer reserves blocks for a new file as overlayfs does for a container: without CAP_SYS_RESOURCE. On
+// asContainer fills a new file as overlayfs does for a container: without CAP_SYS_RESOURCE. On
 // ext4, no limit holds for programs with this capability. Its thread keeps no capabilities, and ends with
 // its goroutine.
-func asContainer(name string, bytes int64) error {
+func asContainer(name string, bytes int64, fill func(f *os.File, bytes int64) error) error {
 	runtime.LockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
@@ -141,5 +147,20 @@ func asContainer(name string, bytes int64) error {
 		return err
 	}
 	defer f.Close()
-	return unix.Fallocate(int(f.Fd()), 0, 0, bytes)
+	return fill(f, bytes)
+}
+
+func allocate(f *os.File, bytes int64) error { return unix.Fallocate(int(f.Fd()), 0, 0, bytes) }
+
+// write writes what no file system compresses.
+func write(f *os.File, bytes int64) error {
+	block := make([]byte, 1<<20)
+	rand.Read(block) // never fails
+	for at := int64(0); at < bytes; at += int64(len(block)) {
+		binary.LittleEndian.PutUint64(block, uint64(at)) // no two blocks are equal
+		if _, err := f.Write(block); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
 }

@@ -120,6 +120,7 @@ var transient = []string{"work", "bundle", "state", "socket", "root", "lxc", "lx
 func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error) {
 	g, b := v.g, v.boot
 	dir := g.store.envDir(g.UUID)
+	written := ""
 	limitable, err := g.makeEnv(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if jailed(g.Guest) {
 		err = jail.MakeRoot(ctx, g.store.Host, label(g.UUID), dir, g.rootOf(*b.Container))
 	} else {
-		err = v.clear(dir)
+		written, err = v.clear(ctx, dir)
 	}
 	if err != nil {
 		return nil, err
@@ -137,7 +138,7 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 		return nil, err
 	}
 	limits := limitsOf(g.Guest)
-	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
+	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, Written: written, CPUs: len(cpus), CPUSet: cpus,
 		Memory: limits.Memory, Agent: g.store.Agent,
 		Image: driver.Image{Ref: g.Image, Root: g.rootOf(*b.Container)}, KeepRoot: jailed(g.Guest),
 		Quota: limits.Quota, Options: TechnologyOf(g.Guest).Options}
@@ -164,22 +165,26 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	return c, nil
 }
 
-// clear prepares the folder of a container for its next start.
-func (v *supervisor) clear(dir string) error {
+// clear prepares the folder of a container for its next start, and returns that of its written part.
+func (v *supervisor) clear(ctx context.Context, dir string) (written string, _ error) {
+	written, err := v.g.written(ctx)
+	if err != nil {
+		return "", err
+	}
 	for _, name := range transient {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			return err
+		if err := errors.Join(os.RemoveAll(filepath.Join(dir, name)), os.RemoveAll(filepath.Join(written, name))); err != nil {
+			return "", err
 		}
 	}
 	if len(v.g.NICs) == 0 {
-		return nil
+		return written, nil
 	}
 	// For resolv.conf, which an image of one program has no folder for.
-	_, err := os.Lstat(filepath.Join(v.boot.Container.Root, "etc"))
+	_, err = os.Lstat(filepath.Join(v.boot.Container.Root, "etc"))
 	if errors.Is(err, os.ErrNotExist) {
-		return os.MkdirAll(filepath.Join(dir, isolation.Upper, "etc"), 0o755)
+		return written, os.MkdirAll(filepath.Join(written, isolation.Upper, "etc"), 0o755)
 	}
-	return nil
+	return written, nil
 }
 
 // shares are the folders of the host that a container sees.

@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"io"
+	"path/filepath"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/isolation"
@@ -16,8 +17,11 @@ func (g *Guest) Label() string { return label(g.UUID) }
 // Folder is the folder of this machine with the root of a container and what runs it.
 func (g *Guest) Folder() string { return g.store.envDir(g.UUID) }
 
-// WrittenRoot is the folder of this machine with what a container has written.
-func (g *Guest) WrittenRoot() string { return g.Folder() + "/" + isolation.Upper }
+// WrittenRoot is the folder of this machine with what a container has written, which may be missing.
+func (g *Guest) WrittenRoot(ctx context.Context) (string, error) {
+	dir, err := g.written(ctx)
+	return filepath.Join(dir, isolation.Upper), err
+}
 
 // Inside is the way into a guest that runs. Programs in a container have the environment of
 // the image, as with Exec. A machine serves one operation after the other.

@@ -15,7 +15,6 @@ import (
 	"bakeoff/base/lock"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/image/unpack"
-	"bakeoff/provision/isolation"
 	"bakeoff/provision/vm/manifest"
 )
 
@@ -50,8 +49,9 @@ const (
 )
 
 // nextWritten is the written part of a container that becomes the next one.
-func (g *Guest) nextWritten() string {
-	return filepath.Join(g.store.envDir(g.UUID), isolation.Upper+".next")
+func (g *Guest) nextWritten(ctx context.Context) (string, error) {
+	upper, err := g.WrittenRoot(ctx)
+	return upper + ".next", err
 }
 
 // become makes the guest the next one. fill prepares files in the folder. Until it returns,
@@ -66,11 +66,18 @@ func (g *Guest) become(ctx context.Context, n next, b Boot, fill func(dir string
 // prepare is the part of become that can fail: the guest is the next one when it returns without an error.
 func (g *Guest) prepare(ctx context.Context, n next, b Boot, fill func(dir string) error) error {
 	dir := g.Path(beingMade + dirNext)
-	clear := func() error { return errors.Join(os.RemoveAll(dir), os.RemoveAll(g.nextWritten())) }
+	if err := g.freeHalf(ctx); err != nil {
+		return err
+	}
+	written, err := g.nextWritten(ctx)
+	if err != nil {
+		return err
+	}
+	clear := func() error { return errors.Join(os.RemoveAll(dir), os.RemoveAll(written)) }
 	if err := errors.Join(clear(), os.Mkdir(dir, 0o700)); err != nil {
 		return err
 	}
-	err := g.liftQuota(ctx)
+	err = g.liftQuota(ctx)
 	if err == nil {
 		err = fill(dir)
 	}
@@ -78,7 +85,7 @@ func (g *Guest) prepare(ctx context.Context, n next, b Boot, fill func(dir strin
 		err = ctx.Err()
 	}
 	if err == nil {
-		_, serr := os.Stat(g.nextWritten())
+		_, serr := os.Stat(written)
 		n.ID, n.Written = NewUUID(), serr == nil
 		err = errors.Join(writeJSON(filepath.Join(dir, fileNext), n), writeJSON(filepath.Join(dir, fileBoot), b))
 	}
@@ -150,7 +157,7 @@ func (g *Guest) finish(ctx context.Context) error {
 			return err
 		}
 	case !g.Brand.Machine():
-		if err := g.replaceWritten(n.Written); err != nil {
+		if err := g.replaceWritten(ctx, n.Written); err != nil {
 			return err
 		}
 	}
@@ -188,17 +195,24 @@ func (g *Guest) finish(ctx context.Context) error {
 
 // replaceWritten gives a container the written part that was prepared for it, if it is not in
 // place already.
-func (g *Guest) replaceWritten(prepared bool) error {
-	upper := filepath.Join(g.store.envDir(g.UUID), isolation.Upper)
+func (g *Guest) replaceWritten(ctx context.Context, prepared bool) error {
+	upper, err := g.WrittenRoot(ctx)
+	if err != nil {
+		return err
+	}
 	if !prepared {
 		return os.RemoveAll(upper)
 	}
-	if _, err := os.Stat(g.nextWritten()); errors.Is(err, fs.ErrNotExist) {
+	coming, err := g.nextWritten(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(coming); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	return errors.Join(os.RemoveAll(upper), atomicfile.Rename(g.nextWritten(), upper))
+	return errors.Join(os.RemoveAll(upper), atomicfile.Rename(coming, upper))
 }
 
 // coming reads what the guest becomes; nil if it stays as it is.

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/isolation"
+	"bakeoff/provision/lease"
 	"bakeoff/provision/quota"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -28,7 +31,7 @@ func (s *Store) limiter() (quota.Limiter, error) {
 	if l == nil {
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "the state folder is on %s, where bakeoff cannot limit what "+
 			"a container writes", cmp.Or(at, "an unknown file system")),
-			"remove it, or put the state folder on btrfs, ext4 or XFS (BAKEOFF_STATE)")
+			"remove it, or put the state folder on btrfs, ext4, XFS or ZFS (BAKEOFF_STATE)")
 	}
 	return l, nil
 }
@@ -88,12 +91,127 @@ func (g *Guest) makeEnv(ctx context.Context) (has bool, _ error) {
 		}
 		return false, os.MkdirAll(dir, 0o700)
 	}
+	if m, ok := l.(quota.Mounter); ok {
+		return true, errors.Join(os.MkdirAll(dir, 0o700), g.makeApart(ctx, m))
+	}
 	if has, err := limitable(ctx, l, dir); err != nil {
 		return false, err
 	} else if has {
 		return true, l.Limit(ctx, dir, 0)
 	}
 	return true, g.makeLimitable(ctx, l, dir)
+}
+
+// makeApart makes the folder of what a container has written, where that is a mount point, or removes its
+// limit. What the guest wrote before into the folder of the container counts until all of it is copied.
+func (g *Guest) makeApart(ctx context.Context, m quota.Mounter) error {
+	dir, old := g.store.apartDir(g.UUID), filepath.Join(g.store.envDir(g.UUID), isolation.Upper)
+	gone := old + ".gone"
+	if err := os.RemoveAll(gone); err != nil {
+		return err
+	}
+	_, err := os.Stat(old)
+	before := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	made, err := quota.HasDataset(dir)
+	if err != nil {
+		return err
+	}
+	if made && !before {
+		if err := m.Mount(ctx, dir); err != nil {
+			return err
+		}
+		return m.Limit(ctx, dir, 0)
+	}
+	if err := errors.Join(g.store.freeApart(ctx, g.UUID), os.MkdirAll(filepath.Dir(dir), 0o755)); err != nil {
+		return err
+	}
+	if err := m.Make(ctx, dir); err != nil {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil || !before {
+		return err
+	}
+	if err := g.copyWritten(ctx, old, filepath.Join(dir, isolation.Upper)); err != nil {
+		return err
+	}
+	// A pool writes all that was copied before this name, or together with it.
+	if err := os.Rename(old, gone); err != nil {
+		return err
+	}
+	return os.RemoveAll(gone)
+}
+
+// freeHalf frees what a killed makeApart has copied in part.
+func (g *Guest) freeHalf(ctx context.Context) error {
+	if _, err := os.Stat(filepath.Join(g.store.envDir(g.UUID), isolation.Upper)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return g.store.freeApart(ctx, g.UUID)
+}
+
+// dirApart is the folder of the mount points of what containers have written, in the state folder.
+const dirApart = "written"
+
+// written is the folder with what a container has written, and mounts it.
+func (g *Guest) written(ctx context.Context) (string, error) {
+	env, apart := g.store.envDir(g.UUID), g.store.apartDir(g.UUID)
+	made, err := quota.HasDataset(apart)
+	if !made || err != nil {
+		return env, err
+	}
+	if _, err := os.Stat(filepath.Join(env, isolation.Upper)); err == nil {
+		return env, nil // its next start copies it
+	}
+	m, err := g.store.mounter()
+	if err != nil {
+		return "", err
+	}
+	return apart, m.Mount(ctx, apart)
+}
+
+// mounter is limiter for guests that have datasets.
+func (s *Store) mounter() (quota.Mounter, error) {
+	l, err := s.limiter()
+	m, ok := l.(quota.Mounter)
+	if err != nil || !ok {
+		return nil, fault.WithFix(fault.New(fault.Lab, "what a guest has written is in a dataset of ZFS, but %s is not on ZFS",
+			s.State), "put the state folder back to where the guest was made")
+	}
+	return m, nil
+}
+
+// freeApart frees the folder of what a container has written, after the folder of the container: the root there
+// would keep the dataset busy. If the dataset cannot be destroyed now, the next run or "bakeoff clean" does.
+func (s *Store) freeApart(ctx context.Context, uuid string) error {
+	dir := s.apartDir(uuid)
+	if has, err := quota.HasDataset(dir); !has || err != nil {
+		return err
+	}
+	m, err := s.mounter()
+	if err != nil {
+		return err
+	}
+	err = m.Free(ctx, dir)
+	var busy *quota.Busy
+	if !errors.As(err, &busy) {
+		return fault.Op("quota", err)
+	}
+	l := lease.Lease{Lifetime: lease.Run, Label: "left-" + uuid[:8] + "-" + NewUUID()[:8],
+		Name: "dataset of a deleted guest", Owner: "guest " + uuid, PID: os.Getpid(), Started: time.Now().UTC()}
+	l.Driver = technologies[manifest.Crun].Doc().Name // every driver of containers destroys datasets
+	l.Dir = s.leases().Place(l.Label)
+	if err := errors.Join(s.leases().Write(ctx, l), os.MkdirAll(l.Dir, 0o700)); err != nil {
+		return err
+	}
+	if err := volume.LeaveDataset(ctx, s.Host, l.Dir, busy.Dataset); err != nil {
+		return errors.Join(busy, err)
+	}
+	return m.Forget(dir)
 }
 
 // makeLimitable puts a folder that can have a limit in the place of the folder of a container, which may
@@ -134,6 +252,9 @@ func (g *Guest) setQuota(ctx context.Context, gib int) (has bool, _ error) {
 		return false, nil // the storage has no quotas
 	}
 	dir := g.store.envDir(g.UUID)
+	if _, ok := l.(quota.Mounter); ok {
+		dir = g.store.apartDir(g.UUID)
+	}
 	if has, err := limitable(ctx, l, dir); err != nil || !has {
 		return false, fault.Op("quota", err)
 	}
@@ -141,13 +262,17 @@ func (g *Guest) setQuota(ctx context.Context, gib int) (has bool, _ error) {
 }
 
 // freeQuota removes what the storage keeps about the folder of a container that is removed next.
-func (s *Store) freeQuota(ctx context.Context, dir string) error {
+func (s *Store) freeQuota(ctx context.Context, uuid string) error {
+	dir := s.envDir(uuid)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil // that of a machine, or it was never started
 	}
 	l, err := s.limiter()
 	if err != nil {
 		return nil // the storage has no quotas
+	}
+	if _, ok := l.(quota.Mounter); ok {
+		return nil // freeApart does it
 	}
 	return fault.Op("quota", l.Free(ctx, dir))
 }

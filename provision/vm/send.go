@@ -17,7 +17,6 @@ import (
 	"bakeoff/provision/disk"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image/unpack"
-	"bakeoff/provision/isolation"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/provision/vm/stream"
 )
@@ -123,7 +122,10 @@ func (g *Guest) send(ctx context.Context, m manifest.Guest, b Boot, out io.Write
 		root := g.file(b.Container.Root)
 		d.Boot.Container = &Container{Start: b.Container.Start, Root: add(partRoot,
 			func() (io.ReadCloser, error) { return unpack.Folder(root), nil })}
-		upper := filepath.Join(g.store.envDir(g.UUID), isolation.Upper)
+		upper, err := g.WrittenRoot(ctx)
+		if err != nil {
+			return err
+		}
 		if _, err := os.Stat(upper); err == nil {
 			add(partWritten, func() (io.ReadCloser, error) { return unpack.Written(upper), nil })
 		}

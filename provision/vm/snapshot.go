@@ -17,7 +17,6 @@ import (
 	"bakeoff/base/lock"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/image/unpack"
-	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 )
 
@@ -214,7 +213,11 @@ func (g *Guest) takeSnapshot(ctx context.Context, name string, in instance) (err
 // keepFiles keeps the disks, or what the programs of a container have written.
 func (g *Guest) keepFiles(ctx context.Context, id, dir string) error {
 	if !g.Brand.Machine() {
-		return g.copyWritten(ctx, filepath.Join(g.store.envDir(g.UUID), isolation.Upper), filepath.Join(dir, dirWritten))
+		upper, err := g.WrittenRoot(ctx)
+		if err != nil {
+			return err
+		}
+		return g.copyWritten(ctx, upper, filepath.Join(dir, dirWritten))
 	}
 	_, files, err := g.bootDisks()
 	for _, f := range files {
@@ -375,7 +378,11 @@ func (g *Guest) rollBack(ctx context.Context, s Snapshot) error {
 		if g.Brand.Machine() {
 			return errors.Join(g.recompress(ctx, n.Guest), g.replaceVariables(ctx, n.Guest, from, dir))
 		}
-		return g.copyWritten(ctx, filepath.Join(from, dirWritten), g.nextWritten())
+		written, err := g.nextWritten(ctx)
+		if err != nil {
+			return err
+		}
+		return g.copyWritten(ctx, filepath.Join(from, dirWritten), written)
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/isolation"
 )
 
 // emptyMemory is the size of the disk in a file for the memory of a machine, in bytes. QEMU
@@ -92,7 +91,10 @@ func (c *container) saveSnapshot(ctx context.Context, _, dir string) (memory boo
 		return false, err
 	}
 	g := c.v.g
-	err = g.copyWritten(ctx, filepath.Join(g.store.envDir(g.UUID), isolation.Upper), filepath.Join(dir, dirWritten))
+	upper, err := g.WrittenRoot(ctx)
+	if err == nil {
+		err = g.copyWritten(ctx, upper, filepath.Join(dir, dirWritten))
+	}
 	return false, errors.Join(err, f.Thaw(context.WithoutCancel(ctx)))
 }
 

@@ -88,6 +88,10 @@ func (s *Store) leases() lease.Folder {
 // envDir is the folder of a container's root and of its runtime.
 func (s *Store) envDir(uuid string) string { return s.leases().Place(label(uuid)) }
 
+// apartDir is the folder of what a container has written, where a limit needs a mount point. No mount of the
+// container is on it, so the end of the container does not unmount it.
+func (s *Store) apartDir(uuid string) string { return filepath.Join(s.State, dirApart, uuid) }
+
 // leaseMachine is this machine for leases.
 type leaseMachine struct{ local.Conn }
 
@@ -218,10 +222,13 @@ func (s *Store) discard(ctx context.Context, dir, uuid string) error {
 			return err // below the folder may be folders of this machine
 		}
 	}
-	if err := s.freeQuota(ctx, s.envDir(uuid)); err != nil {
+	if err := s.freeQuota(ctx, uuid); err != nil {
 		return err // only the folder tells what to free
 	}
-	return errors.Join(os.RemoveAll(s.envDir(uuid)), s.leases().Remove(ctx, lease.Lease{Label: label(uuid)}),
+	if err := os.RemoveAll(s.envDir(uuid)); err != nil {
+		return err
+	}
+	return errors.Join(s.freeApart(ctx, uuid), s.leases().Remove(ctx, lease.Lease{Label: label(uuid)}),
 		os.RemoveAll(dir))
 }
 

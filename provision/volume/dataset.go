@@ -198,6 +198,17 @@ func closeDatasets(ctx context.Context, host conn.Conn, dir string) error {
 	return err
 }
 
+// LeaveDataset makes a dataset that cannot be destroyed now one of the environment in dir, which exists: Close
+// and ReapDatasets destroy it. It gets the name that they know.
+func LeaveDataset(ctx context.Context, host conn.Conn, dir, dataset string) error {
+	name := datasetName(path.Dir(dataset), dir, "/")
+	marker := path.Join(dir, "volume-"+hex("/")+markerSuffix)
+	if err := host.Push(ctx, marker, 0o600, strings.NewReader(name)); err != nil {
+		return err
+	}
+	return run(ctx, host, "zfs", "rename", dataset, name)
+}
+
 // lacksOpenZFS refuses a host without a kernel that has OpenZFS.
 func lacksOpenZFS(ctx context.Context, host conn.Conn, backing string) error {
 	if zfs.InKernel(ctx, host) || run(ctx, host, "test", "-e", "/dev/zfs") == nil || ctx.Err() != nil {

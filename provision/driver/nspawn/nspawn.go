@@ -118,7 +118,7 @@ func withUsr(ctx context.Context, e *isolation.Env) error {
 	if err != nil || has || root == "" {
 		return err
 	}
-	upper := e.Dir(isolation.Upper)
+	upper := e.Upper()
 	if err := files.Mkdir(ctx, upper); err != nil {
 		return err
 	}

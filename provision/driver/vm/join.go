@@ -265,7 +265,11 @@ func (d *Driver) reapScratch(ctx context.Context, host conn.Conn, left driver.Le
 // has written; nil if there is none.
 func (d *Driver) rootOfGuest(ctx context.Context, host conn.Conn, g *vm.Guest) (*os.Root, error) {
 	if g.State != vm.Running {
-		root, err := os.OpenRoot(g.WrittenRoot())
+		at, err := g.WrittenRoot(ctx)
+		if err != nil {
+			return nil, err
+		}
+		root, err := os.OpenRoot(at)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
