@@ -18,6 +18,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/isolation"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -160,25 +161,40 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	return isolation.ReapMore(ctx, host, left, dryRun, remains)
 }
 
-// propagate is where systemd-nspawn keeps a directory for each container to
-// pass mounts in. A killed systemd-nspawn leaves it.
-const propagate = "/run/systemd/nspawn/propagate"
+// kept are where systemd-nspawn keeps a directory for each container: to pass mounts in and, since systemd 256,
+// with a file system for sockets of the container. A killed systemd-nspawn leaves them, and the next one with
+// that name refuses to start.
+var kept = []string{"/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix-export"}
 
-// remains removes that directory.
+// remains removes these directories.
 func remains(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
 	if !name.ValidLabel(left.Label) {
 		return nil, fault.New(fault.Invalid, "%q is not a label of 1 to 40 of a-z, 0-9 and -", left.Label)
 	}
-	dir := path.Join(propagate, left.Label)
-	if _, err := conn.FilesOf(host).ReadDir(ctx, dir); fault.Is(err, fault.NotFound) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+	var found []string
+	for _, at := range kept {
+		dir := path.Join(at, left.Label)
+		if _, err := conn.FilesOf(host).ReadDir(ctx, dir); fault.Is(err, fault.NotFound) {
+			continue
+		} else if err != nil {
+			return found, err
+		}
+		found = append(found, "directory "+dir)
+		if dryRun {
+			continue
+		}
+		mounts, err := volume.Mounts(ctx, host, dir)
+		for _, m := range mounts {
+			if err == nil {
+				_, err = conn.AdminOutput(ctx, host, nil, "umount", m)
+			}
+		}
+		if err == nil {
+			_, err = conn.Output(ctx, host, "rmdir", dir)
+		}
+		if err != nil {
+			return found, err
+		}
 	}
-	found := []string{"directory " + dir}
-	if dryRun {
-		return found, nil
-	}
-	_, err := conn.Output(ctx, host, "rmdir", dir)
-	return found, err
+	return found, nil
 }
