@@ -172,7 +172,8 @@ func (v *supervisor) clear(ctx context.Context, dir string) (written string, _ e
 		return "", err
 	}
 	for _, name := range transient {
-		if err := errors.Join(os.RemoveAll(filepath.Join(dir, name)), os.RemoveAll(filepath.Join(written, name))); err != nil {
+		err := errors.Join(os.RemoveAll(filepath.Join(dir, name)), os.RemoveAll(filepath.Join(written, name)))
+		if err != nil {
 			return "", err
 		}
 	}
