@@ -66,10 +66,15 @@ func (d datasets) named(ctx context.Context, dir string) (string, error) {
 	return path.Join(parent, name), err
 }
 
-// mounted tells whether a folder is a mount point.
+// mounted tells whether a folder is a mount point. The kernel names it without symbolic links.
 func (d datasets) mounted(ctx context.Context, dir string) (bool, error) {
-	all, err := volume.Mounts(ctx, d.host, dir)
-	return slices.Contains(all, dir), err
+	parent, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return false, err
+	}
+	at := filepath.Join(parent, filepath.Base(dir))
+	all, err := volume.Mounts(ctx, d.host, at)
+	return slices.Contains(all, at), err
 }
 
 func (d datasets) Check(ctx context.Context, dir string) error {

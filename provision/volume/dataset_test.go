@@ -36,6 +36,8 @@ func (z *openZFS) Exec(ctx context.Context, c conn.Cmd) (conn.Exit, error) {
 	case c.Argv[0] != "zfs", c.Argv[1] == "list" && slices.Contains(z.datasets, last):
 	case c.Argv[1] == "create" && slices.Contains(z.datasets, filepath.Dir(last)):
 		z.datasets = append(z.datasets, last)
+	case c.Argv[1] == "rename" && slices.Contains(z.datasets, c.Argv[2]):
+		z.datasets[slices.Index(z.datasets, c.Argv[2])] = last
 	case c.Argv[1] == "destroy" && slices.Contains(z.datasets, last):
 		z.datasets = slices.DeleteFunc(z.datasets, func(d string) bool { return d == last })
 	default:
@@ -48,6 +50,23 @@ func (z *openZFS) Exec(ctx context.Context, c conn.Cmd) (conn.Exit, error) {
 
 func (z *openZFS) called(want string) bool {
 	return slices.ContainsFunc(z.calls, func(c string) bool { return strings.HasPrefix(c, want) })
+}
+
+// A dataset that was in use becomes one of an environment, whose end destroys it.
+func TestLeaveDataset(t *testing.T) {
+	z, dir := &openZFS{datasets: []string{"tank", "tank/vm", "tank/vm/bakeoff-a"}}, t.TempDir()
+	if err := LeaveDataset(t.Context(), z, dir, "tank/vm/bakeoff-a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, dryRun := range []bool{true, false} {
+		found, err := ReapDatasets(t.Context(), z, dir, dryRun)
+		if len(found) != 1 || !strings.HasPrefix(found[0], "dataset tank/vm/bakeoff-") || err != nil {
+			t.Errorf("%q, %v", found, err)
+		}
+	}
+	if !slices.Equal(z.datasets, []string{"tank", "tank/vm"}) {
+		t.Errorf("the datasets are %q", z.datasets)
+	}
 }
 
 // A zvol has the block size of the lab file, and a dataset its record size; both are found by
