@@ -162,7 +162,11 @@ func (v *supervisor) live(ctx context.Context) error {
 
 // restarts tells whether a guest that has ended by itself starts again.
 func (v *supervisor) restarts(last Transition) bool {
-	switch v.g.Restart {
+	now := v.g.Guest
+	if err := readJSON(v.g.Path(fileManifest), &now); err != nil { // an update may have changed it
+		now = v.g.Guest
+	}
+	switch now.Restart {
 	case "always":
 		return true
 	case "on-failure":

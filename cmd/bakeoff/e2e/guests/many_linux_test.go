@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
 )
 
 // manyContainers and manyMachines are how many guests are created at once. BAKEOFF_TEST_MACHINES
@@ -64,6 +65,19 @@ func TestStopEndsRestarts(t *testing.T) {
 		t.Errorf("it printed %q", got)
 	}
 	do(t, h, "delete", "b")
+	// An update while it runs is enough.
+	dir = box(t, h, "sleeps", []string{"/bin/busybox", "sh", "-c", "echo starts; exec /bin/busybox sleep 1000"})
+	do(t, h, "run", dir, "--brand", "docker", "--memory", "32MiB", "--name", "c")
+	if at := moments(t, h, "c", file(t, "u.json", `{"restart": "on-failure"}`)); at["restart"] != manifest.Live {
+		t.Errorf("the change takes effect %v", at)
+	}
+	do(t, h, "kill", "-s", "KILL", "c")
+	for late := time.Now().Add(time.Minute); do(t, h, "logs", "c") != "starts\nstarts"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("it printed %q", do(t, h, "logs", "c"))
+		}
+	}
+	do(t, h, "delete", "c")
 	leavesNothing(t, h)
 }
 
