@@ -41,6 +41,7 @@ type Group struct {
 	outer  *Group   // see Within
 	mu     sync.Mutex
 	limits facts.Limits // guarded by mu once others use the group
+	swap   unit.Bytes   // beyond the limit of memory: see SetSwap
 }
 
 // Create creates the group bakeoff/<label> and sets its limits. It fails if the

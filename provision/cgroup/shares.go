@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
 )
 
 // UsualWeight is the weight of a group that has none of its own.
@@ -36,6 +37,36 @@ func (g *Group) SetTasks(ctx context.Context, most int) error {
 		err = g.files.WriteFile(ctx, path.Join(dir, "pids.max"), []byte(strconv.Itoa(most)))
 	}
 	return fault.Op("tasks", err)
+}
+
+// SetSwap lets the programs of a group in use have swap beyond its limit of memory. If the kernel does not
+// limit swap, the error is of kind fault.Unsupported.
+func (g *Group) SetSwap(ctx context.Context, swap unit.Bytes) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	holder := cmp.Or(g.outer, g)
+	if g.limits.Memory == nil || swap == holder.swap {
+		return nil
+	}
+	dir, name, value := holder.v1Dir("memory"), withSwap, *g.limits.Memory+swap
+	if dir == "" {
+		dir, name, value = holder.v2Dir(), "memory.swap.max", swap
+	}
+	err := g.files.WriteFile(ctx, path.Join(dir, name), []byte(strconv.FormatInt(int64(value), 10)))
+	if fault.Is(err, fault.NotFound) {
+		return fault.New(fault.Unsupported, "swap: the kernel does not limit it")
+	}
+	if err == nil && name == withSwap { // how readily the kernel swaps; 0 is not at all
+		readily := map[bool]string{true: "60", false: "0"}[swap > 0]
+		err = g.files.WriteFile(ctx, path.Join(dir, "memory.swappiness"), []byte(readily))
+		if fault.Is(err, fault.NotFound) {
+			err = nil
+		}
+	}
+	if err == nil {
+		holder.swap = swap
+	}
+	return fault.Op("swap", err)
 }
 
 // need returns the directory of a group in use with a controller. If the group was made without the

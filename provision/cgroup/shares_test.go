@@ -36,6 +36,21 @@ func TestShares(t *testing.T) {
 	if b, err := os.ReadFile(weight); err != nil || strings.TrimSpace(string(b)) != want {
 		t.Errorf("the weight is %q, %v", b, err)
 	}
+	if dir := g.v1Dir("memory"); dir != "" {
+		if err := g.SetSwap(t.Context(), 32*unit.MiB); err != nil && !fault.Is(err, fault.Unsupported) {
+			t.Fatal(err)
+		} else if err == nil {
+			for _, memory := range []unit.Bytes{96 * unit.MiB, 48 * unit.MiB} { // the swap stays
+				if err := g.Update(t.Context(), memory, 0.5); err != nil {
+					t.Error(err)
+				}
+				b, err := os.ReadFile(filepath.Join(dir, withSwap))
+				if want := digits(memory + 32*unit.MiB); err != nil || strings.TrimSpace(string(b)) != want {
+					t.Errorf("the limit with swap is %q instead of %s, %v", b, want, err)
+				}
+			}
+		}
+	}
 	for _, controller := range []string{"cpu", "pids"} {
 		dir, err := g.need(t.Context(), controller)
 		if err != nil {
@@ -58,7 +73,8 @@ func TestShares(t *testing.T) {
 func TestSharesVersion2(t *testing.T) {
 	root := t.TempDir()
 	l := Layout{V2: root, V2Controllers: []string{"cpu", "memory"}}
-	g, err := l.Create(t.Context(), &fakeV2{Conn: local.Conn{}, root: root}, "x", Limits{})
+	g, err := l.Create(t.Context(), &fakeV2{Conn: local.Conn{}, root: root}, "x",
+		Limits{Memory: unit.GiB})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,6 +83,12 @@ func TestSharesVersion2(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(root, "bakeoff/x/cpu.weight")); err != nil || string(b) != "10000" {
 		t.Errorf("the weight is %q, %v", b, err)
+	}
+	if err := g.SetSwap(t.Context(), unit.MiB); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(root, "bakeoff/x/memory.swap.max")); err != nil || string(b) != "1048576" {
+		t.Errorf("the limit of swap is %q, %v", b, err)
 	}
 	if err := g.SetTasks(t.Context(), 5); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("without the controller pids: %v", err)

@@ -74,18 +74,27 @@ func (g *Group) changeQuotas(ctx context.Context, quota float64) error {
 	return nil
 }
 
+// withSwap is the limit of memory with swap in version 1.
+const withSwap = "memory.memsw.limit_in_bytes"
+
 // changeMemory changes the limit of memory of a group in use.
 func (g *Group) changeMemory(ctx context.Context, before, memory unit.Bytes) error {
 	value := []byte(strconv.FormatInt(int64(memory), 10))
 	if dir := g.v1Dir("memory"); dir != "" {
 		// The limit of memory with swap is never below that of memory alone.
-		names := []string{"memory.limit_in_bytes", "memory.memsw.limit_in_bytes"}
+		names := []string{"memory.limit_in_bytes", withSwap}
+		text := func(name string, memory unit.Bytes) []byte {
+			if name == withSwap {
+				memory += g.swap
+			}
+			return []byte(strconv.FormatInt(int64(memory), 10))
+		}
 		if memory > before {
 			names[0], names[1] = names[1], names[0]
 		}
 		for i, name := range names {
-			err := g.files.WriteFile(ctx, path.Join(dir, name), value)
-			if err == nil || name == "memory.memsw.limit_in_bytes" && fault.Is(err, fault.NotFound) {
+			err := g.files.WriteFile(ctx, path.Join(dir, name), text(name, memory))
+			if err == nil || name == withSwap && fault.Is(err, fault.NotFound) {
 				continue
 			}
 			err = fault.New(fault.Lab, "memory %s: %w", memory, err)
@@ -93,7 +102,7 @@ func (g *Group) changeMemory(ctx context.Context, before, memory unit.Bytes) err
 				err = belowUse(memory, used)
 			}
 			if i > 0 {
-				old := []byte(strconv.FormatInt(int64(before), 10))
+				old := text(names[0], before)
 				err = errors.Join(err, g.files.WriteFile(context.WithoutCancel(ctx), path.Join(dir, names[0]), old))
 			}
 			return err

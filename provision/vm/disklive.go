@@ -121,6 +121,9 @@ func sameDisks(a, b []qemu.Disk) bool {
 	})
 }
 
+// sameCard tells whether two NICs are one network card for a guest.
+func sameCard(a, b manifest.NIC) bool { return a.MAC == b.MAC && a.Model == b.Model }
+
 // diskOf is a disk of Boot for QEMU.
 func (v *supervisor) diskOf(m manifest.Guest, d qemu.Disk) qemu.Disk {
 	if i := slices.IndexFunc(m.Disks, func(x manifest.Disk) bool { return v.g.inBoot(x) == d.Path }); i >= 0 {
@@ -147,7 +150,7 @@ func (m *machine) fits() error {
 		waits = "ram"
 	case now.VCPUs != g.VCPUs:
 		waits = "vcpus"
-	case !slices.EqualFunc(now.NICs, g.NICs, func(a, b manifest.NIC) bool { return a.MAC == b.MAC && a.Model == b.Model }):
+	case !slices.EqualFunc(now.NICs, g.NICs, sameCard):
 		waits = "nics"
 	default:
 		return nil

@@ -22,7 +22,6 @@ var noCounterpart = map[string]string{
 	"zpool":                        "guests are in bakeoff's state folder, not in a pool",
 	"zonename":                     "a guest has no other names than its UUID and its alias",
 	"max_locked_memory":            "bakeoff cannot limit locked memory separately",
-	"max_swap":                     "bakeoff cannot limit swap separately",
 	"tmpfs":                        "files in /tmp count toward the memory limit",
 	"zfs_io_priority":              "guests have no ZFS data",
 	"dns_domain":                   "bakeoff writes no domain into the guest",

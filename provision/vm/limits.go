@@ -17,6 +17,7 @@ type limited struct {
 	Quota  float64    `json:"quota,omitzero"`  // CPUs' worth of time, as in driver.Spec
 	Weight int        `json:"weight,omitzero"` // when CPU time is short; cgroup.UsualWeight is the usual one
 	Tasks  int        `json:"tasks,omitzero"`  // processes and threads of a container
+	Swap   unit.Bytes `json:"swap,omitzero"`   // of a container, beyond its memory
 }
 
 // limitsOf are those of a manifest. Tasks and Weight are 0 where nothing can limit them.
@@ -30,9 +31,15 @@ func limitsOf(g manifest.Guest) limited {
 	}
 	if !jailed(g) && !g.Brand.Machine() {
 		l.Tasks = g.MaxLWPs
+		if g.MaxSwap != usualSwap(g) {
+			l.Swap = unit.Bytes(g.MaxSwap-g.MaxPhysicalMemory) * unit.MiB
+		}
 	}
 	return l
 }
+
+// usualSwap is the default of max_swap: no swap beyond the memory.
+func usualSwap(g manifest.Guest) int { return max(g.MaxPhysicalMemory, 256) }
 
 // fitLimits checks the limits that not all guests can have.
 func fitLimits(g manifest.Guest, storage Storage, add func(path string, value any, reason, allowed string)) {
@@ -56,6 +63,10 @@ func fitLimits(g manifest.Guest, storage Storage, add func(path string, value an
 		reason = "rctl has no counterpart of it"
 	case storage == nil:
 		reason = "guests of contenders have the usual value"
+	}
+	if g.MaxSwap != usualSwap(g) && (reason != "" || g.Brand.Machine()) {
+		add("max_swap", g.MaxSwap, "bakeoff limits the swap of containers on Linux only, and not that of contenders",
+			"remove it")
 	}
 	if reason != "" && g.CPUShares != usual.CPUShares {
 		add("cpu_shares", g.CPUShares, reason, "remove it")
@@ -94,6 +105,9 @@ func (c *container) limit(ctx context.Context, l limited) error {
 	if err == nil {
 		err = group.SetTasks(ctx, l.Tasks)
 	}
+	if err == nil {
+		err = group.SetSwap(ctx, l.Swap)
+	}
 	return err
 }
 
@@ -114,8 +128,12 @@ func (c *container) limitMore(ctx context.Context) error {
 		err = fault.Op("cpu_shares", group.SetWeight(ctx, l.Weight))
 	}
 	if err == nil {
-		err = fault.Op("max_lwps", group.SetTasks(ctx, l.Tasks))
+		err = fault.Op("max_swap", group.SetSwap(ctx, l.Swap))
 	}
+	if err != nil {
+		return err
+	}
+	err = fault.Op("max_lwps", group.SetTasks(ctx, l.Tasks))
 	if l.Tasks == usual.MaxLWPs && fault.Is(err, fault.Unsupported) {
 		return nil // the default limits only where the kernel can
 	}

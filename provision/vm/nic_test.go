@@ -3,6 +3,7 @@ package vm
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -221,5 +222,30 @@ func TestFileOfKey(t *testing.T) {
 	if got := fileOfKey(strings.Repeat("k", 201)); got !=
 		strings.Repeat("k", 200)+"~ebf0ead0a3b837bc388d6a36c93833ff" {
 		t.Errorf("%s", got)
+	}
+}
+
+// Limits that nothing sets are refused, for guests and for contenders.
+func TestFitLimits(t *testing.T) {
+	const limits = `"cpu_cap": 50, "cpu_shares": 50, "max_lwps": 50, "max_swap": 4000`
+	s := newStore(t)
+	for src, want := range map[string][2]string{ // of a guest, and of a contender
+		`{"brand": "docker", "image": "a", ` + limits + `}`: {"[]", "[cpu_shares max_lwps max_swap]"},
+		`{"brand": "kvm", "disks": [{"size": 1}], ` + limits + `}`: {"[max_lwps max_swap]",
+			"[cpu_cap cpu_shares max_lwps max_swap]"},
+		`{"brand": "microvm", "driver": "firecracker", "kernel": "k", ` + limits + `}`: {
+			"[cpu_cap cpu_shares max_lwps max_swap]", "[cpu_cap cpu_shares max_lwps max_swap]"},
+		`{"brand": "docker", "image": "a", "ram": 64, "max_swap": 256}`: {"[]", "[]"},
+	} {
+		for i, storage := range []Storage{s, nil} {
+			var paths []string
+			for _, p := range manifest.ProblemsOf(Fit(read(t, src), noTags, storage)) {
+				paths = append(paths, p.Path)
+			}
+			slices.Sort(paths)
+			if fmt.Sprint(paths) != want[i] {
+				t.Errorf("%s: %q instead of %s", src, paths, want[i])
+			}
+		}
 	}
 }

@@ -116,7 +116,7 @@ func limitsOfRunning(t *testing.T, driver string) {
 	if tasks := groupFile(t, uuid, "pids.max"); tasks != "2000" {
 		t.Errorf("the usual bound of tasks is %s", tasks)
 	}
-	said = update("cpu_cap=40", "cpu_shares=250", "max_lwps=150") // it has started without cpu_cap
+	said = update("cpu_cap=40", "cpu_shares=250", "max_lwps=150", "max_swap=512") // it has started without cpu_cap
 	for _, want := range []string{"cpu_shares: 100 -> 250 (live)", "max_lwps: 2000 -> 150 (live)"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is missing in %s", want, said)
@@ -133,6 +133,10 @@ func limitsOfRunning(t *testing.T, driver string) {
 		if !strings.HasPrefix(got, "40000") || weight() != "250" && weight() != "2560" ||
 			groupFile(t, uuid, "pids.max") != "150" {
 			t.Errorf("%s, the limits are %s, %s and %s", when, got, weight(), groupFile(t, uuid, "pids.max"))
+		}
+		swap := groupFile(t, uuid, "memory.swap.max", "memory.memsw.limit_in_bytes")
+		if swap != mib(512-160) && swap != mib(512) {
+			t.Errorf("%s, the limit of swap is %s", when, swap)
 		}
 	}
 	limited("after the update")
