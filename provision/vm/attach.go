@@ -360,10 +360,56 @@ func routesOf(g manifest.Guest) (routes []network.Route, err error) {
 	return routes, nil
 }
 
-// applyRoutes gives a running container the routes of its manifest in place of those of an old one. If
+// addressing are the NICs of a container with their addresses, and all its routes.
+func (g *Guest) addressing(m manifest.Guest) (nics []network.Veth, routes []network.Route, err error) {
+	all, err := (&Guest{Guest: m, store: g.store}).connections()
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, c := range all {
+		nics = append(nics, network.Veth{Name: c.nic.Interface, Addresses: c.addresses()})
+		if len(c.member.Routers) > 0 {
+			routes = append(routes, network.DefaultRoute(c.member.Routers[0], c.nic.Interface))
+		}
+	}
+	more, err := routesOf(m)
+	return nics, append(routes, more...), err
+}
+
+// applyAddresses gives the NICs of a running container the addresses of its manifest, and their routes. If
 // that fails, it has the old ones.
+func (g *Guest) applyAddresses(ctx context.Context, old manifest.Guest) error {
+	before, oldRoutes, err := g.addressing(old)
+	if err != nil {
+		return err
+	}
+	after, routes, err := g.addressing(g.Guest)
+	if err != nil {
+		return err
+	}
+	own, networks := netns.Own(label(g.UUID)), g.store.Networks()
+	changed := func(all, others []network.Veth) (out []network.Veth) {
+		for i, v := range all {
+			if !slices.Equal(v.Addresses, others[i].Addresses) {
+				out = append(out, v)
+			}
+		}
+		return out
+	}
+	if err = networks.ReplaceAddresses(ctx, own, changed(after, before), routes); err != nil {
+		err = errors.Join(fault.Wrap(fault.Invalid, "nics", err),
+			networks.ReplaceAddresses(context.WithoutCancel(ctx), own, changed(before, after), oldRoutes))
+	}
+	return err
+}
+
+// applyRoutes gives a running container the addresses and routes of its manifest in place of those of an old
+// one. If that fails, it has the old ones.
 func (g *Guest) applyRoutes(ctx context.Context, old manifest.Guest) error {
 	live := func(c manifest.Change) bool { return c.When == manifest.Live && strings.HasPrefix(c.Path, "routes.") }
+	if g.State == Running && manifest.AddressesLive(old, g.Guest) {
+		return g.applyAddresses(ctx, old)
+	}
 	if g.State != Running || !slices.ContainsFunc(manifest.Diff(old, g.Guest), live) {
 		return nil
 	}

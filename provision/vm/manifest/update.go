@@ -451,6 +451,13 @@ func Diff(old, new Guest) []Change {
 			out[i].When = Live
 		}
 	}
+	if AddressesLive(old, new) {
+		for i := range out {
+			if addressOfNIC.MatchString(out[i].Path) {
+				out[i].When = Live
+			}
+		}
+	}
 	if !new.InNamespaces() || slices.ContainsFunc(out, func(c Change) bool {
 		return strings.HasPrefix(c.Path, "nics.") && c.When != Live
 	}) {
@@ -503,6 +510,23 @@ func (g Guest) Values(path string) (out []string) {
 
 // filters are the properties of NICs that say what a guest may send.
 var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_server|blocked_outgoing_ports)$`)
+
+// addressOfNIC are the properties of NICs that say which addresses it has, and where it leads.
+var addressOfNIC = regexp.MustCompile(`^nics\.[0-9]+\.(ips?|netmask|gateways?)$`)
+
+// AddressesLive tells whether the NICs of a guest get other addresses or gateways while it runs. It is a
+// container, whose NICs have fixed addresses and nothing else that a start would change.
+func AddressesLive(old, new Guest) bool {
+	changed := false
+	return new.InNamespaces() && slices.EqualFunc(old.NICs, new.NICs, func(a, b NIC) bool {
+		same := slices.Equal(a.IPs, b.IPs)
+		changed = changed || !same || !slices.Equal(a.Gateways, b.Gateways)
+		given := func(ip string) bool { return ip == "dhcp" || ip == "addrconf" }
+		return a.MAC == b.MAC && a.NicTag == b.NicTag && a.VLAN == b.VLAN && a.MTU == b.MTU && a.Primary == b.Primary &&
+			a.VRRPVRID == b.VRRPVRID && (same || len(a.IPs) > 0 && len(b.IPs) > 0 &&
+			!slices.ContainsFunc(slices.Concat(a.IPs, b.IPs), given))
+	}) && changed
+}
 
 // InNamespaces tells whether the guest is a container of Linux.
 func (g Guest) InNamespaces() bool {

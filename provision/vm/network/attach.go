@@ -112,6 +112,33 @@ func replacing(old, new []Route) (commands []string) {
 	return commands
 }
 
+// ReplaceAddresses gives some NICs in the namespace of a container that runs their addresses, in place of the
+// addresses that they have, and all NICs their routes.
+func (s *Store) ReplaceAddresses(ctx context.Context, where string, nics []Veth, routes []Route) error {
+	var commands []string
+	for _, v := range nics {
+		commands = append(commands, "addr flush dev "+v.Name+" scope global")
+		commands = append(commands, v.addressWords()...)
+	}
+	commands = append(commands, "route flush proto boot")
+	for _, r := range routes {
+		commands = append(commands, r.words())
+	}
+	return netns.IP(ctx, s.Host, where, commands...)
+}
+
+// addressWords are the commands of ip(8) that add the addresses.
+func (v *Veth) addressWords() (commands []string) {
+	for _, a := range v.Addresses {
+		flags := ""
+		if a.Addr().Is6() {
+			flags = " nodad" // nobody else has it: see conflict
+		}
+		commands = append(commands, fmt.Sprintf("addr add %s dev %s%s", a, v.Name, flags))
+	}
+	return commands
+}
+
 // Ready brings the network up, and gives its members their addresses and names.
 func (n *Network) Ready(ctx context.Context, members []Member) error {
 	return n.store.locked(ctx, func() error {
@@ -201,13 +228,7 @@ func (n *Network) inside(ctx context.Context, p Port, mtu int) error {
 		return nil
 	}
 	commands := []string{fmt.Sprintf("link set %s address %s mtu %d", v.Name, p.Filter.MAC, mtu)}
-	for _, a := range v.Addresses {
-		flags := ""
-		if a.Addr().Is6() {
-			flags = " nodad" // nobody else has it: see conflict
-		}
-		commands = append(commands, fmt.Sprintf("addr add %s dev %s%s", a, v.Name, flags))
-	}
+	commands = append(commands, v.addressWords()...)
 	if !v.Autoconf {
 		file := "/proc/sys/net/ipv6/conf/" + v.Name + "/accept_ra"
 		err := conn.FilesOf(netns.Within(n.store.Host, v.Namespace)).WriteFile(ctx, file, []byte("0"))

@@ -249,3 +249,53 @@ func TestResolversOfRunning(t *testing.T) {
 	do(t, h, "network", "delete", "n1")
 	leavesNothing(t, h)
 }
+
+// An update changes the addresses of a running container at once, and the routes that need them. A route
+// that the new addresses do not reach is refused, and the container keeps its addresses.
+func TestAddressesOfRunning(t *testing.T) {
+	h := networkHome(t)
+	do(t, h, "network", "create", "n2", "--subnet", "10.76.0.0/24")
+	do(t, h, "create", "-f", file(t, "a.json", fmt.Sprintf(`{"brand": "docker", "alias": "a", "image": %q, "ram": 64,
+		"nics": [{"nic_tag": "n2", "ips": ["10.76.0.5/24", "10.76.0.6/24"], "gateways": "10.76.0.1"}],
+		"routes": {"10.99.0.0/16": "10.76.0.7"}}`, service(t, "web"))))
+	mac := guest(t, h, "a").NICs[0].MAC
+	has := func(addresses string, routes int) {
+		t.Helper()
+		var got []string
+		for line := range strings.Lines(do(t, h, "exec", "a", "--", "cat", "/proc/net/fib_trie")) {
+			if text := strings.TrimLeft(line, " +|-"); strings.HasPrefix(text, "10.76.0.") && !slices.Contains(got,
+				strings.TrimSpace(text)) && strings.Contains(line, "|-- ") {
+				got = append(got, strings.TrimSpace(text))
+			}
+		}
+		got = slices.DeleteFunc(got, func(a string) bool { return a == "10.76.0.0" || a == "10.76.0.255" })
+		slices.Sort(got)
+		by := strings.Count(do(t, h, "exec", "a", "--", "cat", "/proc/net/route"), "0003\t") // by a router
+		if strings.Join(got, " ") != addresses || by != routes {
+			t.Errorf("the container has the addresses %q and %d routes by a router", got, by)
+		}
+	}
+	has("10.76.0.5 10.76.0.6", 2)
+	change := func(text string) string { return file(t, "u.json", strings.ReplaceAll(text, "MAC", mac)) }
+	at := moments(t, h, "a", change(`{"update_nics": [{"mac": "MAC", "ips": ["10.76.0.8/24", "fd00:7::8/64"]}],
+		"set_routes": {"10.98.0.0/16": "10.76.0.7"}}`))
+	if at["nics.0.ips"] != manifest.Live || at["routes.10.98.0.0/16"] != manifest.Live {
+		t.Errorf("the changes take effect %v", at)
+	}
+	has("10.76.0.8", 3)
+	if out := do(t, h, "exec", "a", "--", "cat", "/proc/net/if_inet6"); !strings.Contains(out, "fd000007") {
+		t.Errorf("the container has the addresses %s", out)
+	}
+	refused(t, h, 1, "nics", "update", "a", "-f", change(`{"update_nics": [{"mac": "MAC", "ips": ["10.75.0.8/24"]}]}`))
+	has("10.76.0.8", 3)
+	if g := guest(t, h, "a"); len(g.NICs[0].IPs) != 2 || g.NICs[0].IP != "10.76.0.8" {
+		t.Errorf("the manifest has %+v", g.NICs)
+	}
+	if at := moments(t, h, "a", change(`{"update_nics": [{"mac": "MAC", "ips": "dhcp"}]}`)); at["nics.0.ips"] !=
+		manifest.NextBoot {
+		t.Errorf("the change takes effect %v", at)
+	}
+	removeGuests(t, h)
+	do(t, h, "network", "delete", "n2")
+	leavesNothing(t, h)
+}
