@@ -184,14 +184,13 @@ func fitNIC(g manifest.Guest, n manifest.NIC, in *network.Network, add func(prop
 			add(".allowed_dhcp_cids."+strconv.Itoa(k), text, err.Error(), "write 0x and hexadecimal digits, or a text")
 		}
 	}
+	if nicModels[n.Model] != "" && n.MTU != 0 {
+		add(".mtu", n.MTU, "only a card of model virtio has an mtu", "remove it, or use virtio")
+		return
+	}
 	if in == nil {
 		fitLoneNIC(g, n, add)
 		return
-	}
-	if model, ok := nicModels[n.Model]; !ok {
-		add(".model", n.Model, "QEMU has no such network card", "use virtio, e1000 or rtl8139")
-	} else if model != "" && n.MTU != 0 {
-		add(".mtu", n.MTU, "only a card of model virtio has an mtu", "remove it, or use virtio")
 	}
 	if limit := cmp.Or(in.MTU, 1500); n.MTU > limit {
 		add(".mtu", n.MTU, fmt.Sprintf("network %s has %d", in.Name, limit), "write a smaller mtu, or the same")

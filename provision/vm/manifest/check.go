@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -57,13 +58,16 @@ var words = map[string][]string{
 func (x *reader) checkGuest(g *Guest) {
 	if g.Brand == "" {
 		g.Brand = Joyent // as vmadm create does
+		for _, e := range x.nodes[""].Entries {
+			if brands := only[e.Key.Text]; brands != nil && !slices.Contains(brands, g.Brand) {
+				x.add("brand", "it is missing, and guests of brand joyent, the default, have no "+e.Key.Text,
+					"use "+oneOf(brands))
+				return
+			}
+		}
 	}
 	if !slices.Contains(Brands, g.Brand) {
-		names := make([]string, len(Brands))
-		for i, b := range Brands {
-			names[i] = string(b)
-		}
-		x.add("brand", "bakeoff does not know this brand", "use "+yamltree.OneOf(names))
+		x.add("brand", "bakeoff does not know this brand", "use "+oneOf(Brands))
 		return
 	}
 	for _, e := range x.nodes[""].Entries {
@@ -117,6 +121,15 @@ func (x *reader) checkGuest(g *Guest) {
 	if x.nodes["tmpfs"] != nil {
 		g.TmpFS = min(tmpfs, g.MaxPhysicalMemory)
 	}
+}
+
+// oneOf lists brands in words.
+func oneOf(brands []Brand) string {
+	names := make([]string, len(brands))
+	for i, b := range brands {
+		names[i] = string(b)
+	}
+	return yamltree.OneOf(names)
 }
 
 // IsBootOrder tells an order of boot devices, such as order=cd,once=d: of disks (c), CD drives (d) and
@@ -222,6 +235,9 @@ func (x *reader) checkUUID(path, s string) {
 	}
 }
 
+// NICModels are the models of NICs of machines.
+var NICModels = []string{"virtio", "e1000", "rtl8139"}
+
 func (x *reader) checkNICs(g *Guest) {
 	if len(g.NICs) > 32 {
 		x.add("nics", fmt.Sprintf("it has %d interfaces", len(g.NICs)), "write at most 32")
@@ -240,6 +256,9 @@ func (x *reader) checkNICs(g *Guest) {
 			x.add(path+"mac", "it is not a MAC address", "write six pairs of hexadecimal digits with colons")
 		} else if n.MAC != "" {
 			n.MAC = LongMAC(n.MAC)
+			if strings.ContainsRune("13579bdf", rune(n.MAC[1])) {
+				x.add(path+"mac", "it is an address of a group of NICs", "write an even first pair, such as 02")
+			}
 			if first, twice := macs[n.MAC]; twice {
 				x.add(path+"mac", fmt.Sprintf("nics.%d has the same MAC address", first), "change one of them")
 			}
@@ -250,8 +269,11 @@ func (x *reader) checkNICs(g *Guest) {
 		} else if n.Primary {
 			primary = i
 		}
-		if n.Model != "" && !g.Brand.Machine() {
+		switch {
+		case n.Model != "" && !g.Brand.Machine():
 			x.add(path+"model", "guests of brand "+string(g.Brand)+" do not have this property", "remove it")
+		case n.Model != "" && !slices.Contains(NICModels, n.Model):
+			x.add(path+"model", "QEMU has no such network card", "use "+yamltree.OneOf(NICModels))
 		}
 		x.checkAddresses(n, path, addresses)
 	}
@@ -260,6 +282,9 @@ func (x *reader) checkNICs(g *Guest) {
 	}
 	if primary < 0 && len(g.NICs) > 0 {
 		g.NICs[0].Primary = true
+		if len(g.NICs) == 1 && x.nodes["nics.0.primary"] != nil {
+			x.add("nics.0.primary", "a guest with NICs has a primary one", "write true, or remove it")
+		}
 	}
 }
 
@@ -295,6 +320,9 @@ func LongMAC(s string) string {
 // addresses, not texts.
 func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string) {
 	key := path + "ips."
+	if len(n.IPs) == 0 && n.IP == "" && (n.Netmask != "" || n.Gateway != "") {
+		x.add(path+"ip", "it is missing, and the NIC has a netmask or gateway", "write an address, or remove those")
+	}
 	if len(n.IPs) == 0 && n.IP != "" {
 		key = ""
 		switch mask := net.ParseIP(n.Netmask).To4(); {
@@ -331,22 +359,27 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 			x.add(at, "the prefix length is out of range", "write /8 to /32")
 		case p.Addr().IsMulticast() || p.Addr().IsUnspecified():
 			x.add(at, "no host can have this address", "write a unicast address")
+		case p.Addr().Is4() && p.Bits() < 31 && (p.Addr() == p.Masked().Addr() || p.Addr() == lastOf(p)):
+			x.add(at, "it is the first or last address of its network, which no host can have", "write one between them")
 		case seen[p.Addr()] != "":
 			x.add(at, seen[p.Addr()]+" is the same address", "change one of them")
 		default:
 			seen[p.Addr()] = at
 		}
 	}
-	if n.Gateway != "" && len(n.Gateways) == 0 {
+	old := n.Gateway != "" && len(n.Gateways) == 0
+	if old {
 		n.Gateways = []string{n.Gateway}
 	}
-	for _, s := range n.Gateways {
+	for i, s := range n.Gateways {
+		at := path + "gateways." + strconv.Itoa(i)
+		if old {
+			at = path + "gateway"
+		}
 		if a, err := netip.ParseAddr(s); err != nil || !a.Is4() {
-			at := path + "gateways"
-			if n.Gateway != "" {
-				at = path + "gateway"
-			}
 			x.add(at, "it is not an IPv4 address", "write, for example, 10.0.0.1")
+		} else if !n.reaches(a) {
+			x.add(at, "it is not another address of the network of this NIC", "write an address of that network")
 		}
 	}
 	if len(n.AllowedIPs) > 13 {
@@ -366,6 +399,32 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 			x.add(path+"blocked_outgoing_ports."+strconv.Itoa(i), "it is out of range", "write 1 to 65535")
 		}
 	}
+}
+
+// reaches reports whether a NIC may reach a gateway without another gateway. It may if it
+// has no IPv4 address of its own, or one without a network.
+func (n NIC) reaches(gateway netip.Addr) bool {
+	var v4 []netip.Prefix
+	for _, s := range n.IPs {
+		p, err := netip.ParsePrefix(s)
+		if err != nil && s != "addrconf" || err == nil && p.Addr().Is4() && p.Bits() == 32 {
+			return true
+		}
+		if err == nil && p.Addr().Is4() {
+			v4 = append(v4, p)
+		}
+	}
+	return len(v4) == 0 || slices.ContainsFunc(v4, func(p netip.Prefix) bool {
+		return p.Contains(gateway) && p.Addr() != gateway
+	})
+}
+
+// lastOf returns the last IPv4 address of a network, to which all hosts listen.
+func lastOf(p netip.Prefix) netip.Addr {
+	b := p.Addr().As4()
+	all := binary.BigEndian.Uint32(b[:]) | (1<<(32-p.Bits()) - 1)
+	binary.BigEndian.PutUint32(b[:], all)
+	return netip.AddrFrom4(b)
 }
 
 func (x *reader) checkDisks(g *Guest) {
