@@ -151,6 +151,20 @@ func TestValuesOfYAML(t *testing.T) {
 	}
 }
 
+// Values in quotes are those of YAML; other values are as they stand.
+func TestQuotedValues(t *testing.T) {
+	for value, want := range map[string]string{
+		`"a: b # c"   # comment`: "a: b # c", `'a' # b`: "a", `'it''s'`: "it's", `"\u00e9 \"q\""`: `é "q"`,
+		`"C:\dir"`: `C:\dir`, `C# tips`: "C# tips", `no #1`: "no #1", `'a' and 'b'`: "'a' and 'b'", `"a" b`: `"a" b`,
+		`'`: "'", `'a''`: "'a''",
+	} {
+		d, err := Parse([]byte("---\ntitle: "+value+"\ndate: 2026-01-17\ntags:\n- a\n- # b\n---\nText\n"), source)
+		if err != nil || d.Title != want || len(d.Tags) != 1 {
+			t.Errorf("%s: %q and %q, want %q (%v)", value, d.Title, d.Tags, want, err)
+		}
+	}
+}
+
 // HTML files have front matter, or the head of a document as BSSG and Pelican read it.
 func TestHeadOfHTML(t *testing.T) {
 	at := source

@@ -105,9 +105,18 @@ func brackets(l string) int {
 	return strings.Count(l, "[") + strings.Count(l, "{") - strings.Count(l, "]") - strings.Count(l, "}")
 }
 
+// likeYAML are values in quotes that differ from what is between the quotes: with a comment after
+// them, or the number of a character.
+var likeYAML = lazy.Compile(`^("(\\.|[^"\\])*"|'[^']*')\s+#|^".*\\u[0-9a-fA-F]{4}.*"$`)
+
 // readField takes a field: a value in one line as it is, one in several lines as YAML.
 func (d *Doc) readField(f field, zone *time.Location) error {
 	value := unquote(f.value)
+	if likeYAML.MatchString(f.value) {
+		if v, err := f.yamlText(); err == nil {
+			value = v
+		}
+	}
 	if strings.HasPrefix(f.value, "#") {
 		value = "" // a comment
 	}
@@ -136,9 +145,11 @@ func (f field) yamlText() (string, error) {
 	case nil, map[string]any:
 		return "", nil
 	case []any:
-		items := make([]string, len(v))
-		for i, item := range v {
-			items[i] = strings.ReplaceAll(fmt.Sprint(item), ",", " ")
+		var items []string
+		for _, item := range v {
+			if item != nil {
+				items = append(items, strings.ReplaceAll(fmt.Sprint(item), ",", " "))
+			}
 		}
 		return strings.Join(items, ", "), nil
 	case time.Time:

@@ -252,13 +252,27 @@ func tagList(value string) []string {
 	return out
 }
 
+// unquote removes quotes around a text, unless they end inside it. A quote in it has a backslash,
+// or, in single quotes, is doubled.
 func unquote(s string) string {
 	s = strings.TrimSpace(s)
-	if n := len(s); n >= 2 && (s[0] == '"' || s[0] == '\'') && s[n-1] == s[0] {
-		quote := s[:1]
-		s = strings.ReplaceAll(s[1:n-1], `\`+quote, quote)
+	n := len(s)
+	if n < 2 || s[0] != '"' && s[0] != '\'' || s[n-1] != s[0] {
+		return s
 	}
-	return s
+	quote := s[:1]
+	escapes := []string{`\` + quote}
+	if quote == "'" {
+		escapes = append(escapes, "''")
+	}
+	inner, bare := s[1:n-1], s[1:n-1]
+	for _, e := range escapes {
+		inner, bare = strings.ReplaceAll(inner, e, quote), strings.ReplaceAll(bare, e, "")
+	}
+	if strings.Contains(bare, quote) {
+		return s
+	}
+	return inner
 }
 
 // parseTruth reads YAML's words for true and false, with a comment after them. Another word is
