@@ -81,6 +81,20 @@ func (l *linter) arguments() (string, string) {
 	}
 }
 
+// knowsArguments reports whether the arguments of the kernel are among the facts.
+func (l *linter) knowsArguments() bool {
+	if l.menu {
+		return l.Datasets != nil
+	}
+	_, where := l.arguments()
+	return where != grubDefaults || l.exists(grubDefaults)
+}
+
+// loaderUnknown reports whether nobody knows what starts the system, and with which arguments.
+func (l *linter) loaderUnknown() bool {
+	return !l.knowsArguments() && (l.menu || l.Bootloader == "")
+}
+
 // grubDefaults is the file with the arguments that GRUB gives to the kernel.
 const grubDefaults = "etc/default/grub"
 
@@ -191,6 +205,7 @@ func (l *linter) checkBootEnvironments() {
 	case d == nil:
 		l.report("bootfs-missing", Error, pool+" bootfs", "There is no dataset "+bootfs+".",
 			fmt.Sprintf("zpool set bootfs=%s %s", l.rootSet, pool))
+	case d["mountpoint"].Value == "":
 	case d["mountpoint"].Value != "/" && d["mountpoint"].Value != "legacy":
 		l.report("bootfs-no-root", Error, pool+" bootfs",
 			fmt.Sprintf("%s is not a boot environment: its mountpoint is %s.", bootfs, d["mountpoint"].Value),

@@ -77,7 +77,7 @@ func (l *linter) checkEntries() {
 		at := slices.IndexFunc(l.allPartitions(), func(p installed.Partition) bool {
 			return strings.EqualFold(p.PartUUID, e.PartUUID)
 		})
-		if at < 0 && len(l.Disks) > 0 {
+		if at < 0 && len(l.Disks) > 0 && !slices.ContainsFunc(l.Disks, withoutTable) {
 			l.report(
 				"entry-partition-missing",
 				Warning,
@@ -145,6 +145,9 @@ func (l *linter) checkStub() {
 	}
 }
 
+// withoutTable reports whether the partitions of a disk are not known.
+func withoutTable(d installed.Disk) bool { return d.Partitions == nil }
+
 func (l *linter) allPartitions() (out []installed.Partition) {
 	for _, d := range l.Disks {
 		out = append(out, d.Partitions...)
@@ -156,7 +159,7 @@ func (l *linter) allPartitions() (out []installed.Partition) {
 func (l *linter) filesOf(partuuid string) (map[string]string, bool) {
 	for id, files := range l.ESPFiles {
 		if strings.EqualFold(id, partuuid) {
-			return files, true
+			return files, files != nil
 		}
 	}
 	return nil, false
@@ -229,6 +232,7 @@ func (l *linter) checkESPs() {
 			uuids[u] = p.Device
 		}
 		switch {
+		case p.Size == 0: // unknown
 		case disk.Logical == 4096 && p.Size < minESP4Kn:
 			l.report("esp-small", Warning, p.Device, fmt.Sprintf(
 				"%s is too small for FAT32 on sectors of 4096 bytes: some firmware does not read it.", unit.Bytes(p.Size)),
@@ -291,7 +295,7 @@ func (l *linter) checkFallback(esps []installed.Partition) {
 // checkMirroredESPs checks that each disk of a mirror starts the system.
 func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 	for _, d := range l.rootDisks() {
-		if !slices.ContainsFunc(
+		if !withoutTable(d) && !slices.ContainsFunc(
 			d.Partitions,
 			func(p installed.Partition) bool { return strings.EqualFold(p.Type, installed.TypeESP) },
 		) {

@@ -134,11 +134,12 @@ func (l *linter) checkItems() {
 	if l.resume != nil {
 		want = append(want, "/etc/crypttab")
 	}
-	images := maps.Clone(l.Initramfs)
+	images := map[string]installed.Initramfs{}
 	for _, u := range l.UKI {
-		// Unified images start the system, and those beside them do not.
-		clear(images)
 		images[u.Path] = installed.Initramfs{Files: u.Files, Crypttab: new(string)}
+	}
+	if len(images) == 0 { // Unified images start the system, and those beside them do not.
+		images = l.Initramfs
 	}
 	for _, name := range slices.Sorted(maps.Keys(images)) {
 		i := images[name]

@@ -52,6 +52,21 @@ func TestCleanSystems(t *testing.T) {
 		"void, the beginning of a UUID": change(voidMachine(), func(m *machine) {
 			m.set(voidRoot, propCommandLine, "%{parent} rd.luks.uuid="+luksID[:8]+" resume=/dev/mapper/cryptswap")
 		}),
+		"unified image, and no other": change(unifiedMachine(), func(m *machine) {
+			m.set("rpool", "keylocation", "prompt")
+			m.Initramfs, m.Kernels = nil, nil
+		}),
+		"void, facts with gaps": change(voidMachine(), func(m *machine) {
+			m.Swaps[0].Size, m.Disks[0].Partitions[0].Size = 0, 0
+			m.ESPFiles[espID] = nil
+			delete(m.Blkid["/dev/mapper/cryptswap"], "UUID")
+			m.set(voidRoot, propCommandLine, "%{parent} resume=UUID=77777777-1111-4222-8333-444455556666")
+		}),
+		"void, partitions unknown": change(voidMachine(), func(m *machine) { m.Disks[0].Partitions = nil }),
+		"void, unknown loader, no limit": change(voidMachine(), func(m *machine) {
+			m.ZBM = nil
+			delete(m.files, "etc/modprobe.d/zfs.conf")
+		}),
 		"void, unknown swap":     change(voidMachine(), func(m *machine) { m.Swaps = nil }),
 		"void, unknown pool":     change(voidMachine(), func(m *machine) { m.Pools = nil }),
 		"void, unknown datasets": change(voidMachine(), func(m *machine) { m.Datasets = nil }),
@@ -650,6 +665,16 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.set("rpool", "keylocation", "file:///root/rpool.key")
 			m.write("root/rpool.key", "a passphrase")
 		}, "key-not-in-initramfs", "rpool keylocation"},
+		{voidMachine, func(m *machine) {
+			m.set(voidRoot, propCommandLine, "%{parent} nohibernate resume=/dev/mapper/cryptswap")
+		}, "resume-off", voidRoot + " " + propCommandLine},
+		{unifiedMachine, func(m *machine) {
+			m.set("rpool", "keylocation", "file:///etc/zfs/rpool.key")
+			m.Modes, m.Initramfs = map[string]string{"/etc/zfs/rpool.key": "0400"}, nil
+			other := m.UKI[0]
+			other.Path, other.Files = "efi/EFI/Linux/older.efi", nil
+			m.UKI = append(m.UKI, other)
+		}, "dracut-items-missing", "etc/dracut.conf.d/zfs.conf"},
 		{voidMachine, func(m *machine) { m.write("etc/hostid", "\x12\x34\xab\xcd") }, "hostid-form", "etc/hostid"},
 		{voidMachine, func(m *machine) {
 			m.Swaps[0].Size = 8 * gibi

@@ -64,7 +64,7 @@ func (l *linter) checkSwap() {
 			}
 		}
 	}
-	if l.RAMBytes > 0 && largest.Size <= l.RAMBytes {
+	if l.RAMBytes > 0 && largest.Size > 0 && largest.Size <= l.RAMBytes {
 		l.report("swap-smaller-than-ram", Error, "swap", fmt.Sprintf(
 			"%s has %s, and the memory %s: a hibernation with full memory does not fit. (LUKS needs 2 or 16 MiB of a "+
 				"partition for itself.)", largest.Device, unit.Bytes(largest.Size), unit.Bytes(l.RAMBytes)),
@@ -95,16 +95,21 @@ func (l *linter) randomSwap() *cryptEntry {
 // checkResumeArgument checks the arguments that find the image.
 func (l *linter) checkResumeArgument() {
 	cmdline, where := l.arguments()
-	if l.menu && l.Datasets == nil || where == grubDefaults && !l.exists(grubDefaults) {
-		return // unknown
+	if !l.knowsArguments() {
+		return
 	}
 	if v, ok := argument(cmdline, "zfs_force"); ok && v != "0" && v != "no" || argumentIs(cmdline, "zfs.force") {
 		l.report("import-forced", Error, where,
 			"zfs_force imports the pool even if another system uses it, such as a hibernated one.", "Remove zfs_force.")
 	}
-	if argumentIs(cmdline, "noresume") {
-		l.report("resume-off", Error, where, "noresume discards the hibernation image.", "Remove noresume.")
-		return
+	for _, a := range []struct{ argument, does string }{
+		{"noresume", "discards the hibernation image"}, {"nohibernate", "forbids to hibernate"},
+		{"hibernate=no", "forbids to hibernate"}, {"hibernate=noresume", "discards the hibernation image"},
+	} {
+		if slices.Contains(strings.Fields(cmdline), a.argument) {
+			l.report("resume-off", Error, where, a.argument+" "+a.does+".", "Remove "+a.argument+".")
+			return
+		}
 	}
 	resume, ok := argument(cmdline, "resume")
 	at := where
@@ -124,7 +129,7 @@ func (l *linter) checkResumeArgument() {
 	case !ok && !l.resumesByFirmware():
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
 			"Add resume="+l.swapDevice()+".")
-	case ok && !l.isSwap(resume):
+	case ok && !l.isSwap(resume) && !l.mayBeSwap(resume):
 		l.report("resume-wrong", Error, at, "resume="+resume+" is not the swap "+l.swapDevice()+".",
 			"Write resume="+l.swapDevice()+".")
 	}
@@ -196,6 +201,14 @@ func (l *linter) swapDevice() string {
 // isSwap reports whether a device, UUID= or PARTUUID= names active swap.
 func (l *linter) isSwap(name string) bool {
 	return slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool { return l.names(name, s) })
+}
+
+// mayBeSwap reports whether UUID= or LABEL= may name active swap, whose own are not known.
+func (l *linter) mayBeSwap(name string) bool {
+	tag, _, tagged := strings.Cut(name, "=")
+	return tagged && tag != "PARTUUID" && !slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool {
+		return l.Blkid[s.Device][tag] != ""
+	}) && !l.hasUUID("crypto_LUKS", strings.TrimPrefix(name, "UUID="))
 }
 
 // names reports whether a device, UUID= or PARTUUID= names a swap.
@@ -346,7 +359,8 @@ func (l *linter) checkSwapInCrypttab() {
 				strings.HasPrefix(a, "rd.luks.name=") ||
 				strings.HasPrefix(a, "rd.luks.uuid=") && strings.HasSuffix(a, strings.TrimPrefix(name, "luks-"))
 		})
-		if !l.Hibernation || !ok || known || byArgument || !l.hasType("crypto_LUKS") || l.hasType("LVM2_member") {
+		if !l.Hibernation || !ok || known || byArgument || l.loaderUnknown() || !l.hasType("crypto_LUKS") ||
+			l.hasType("LVM2_member") {
 			continue
 		}
 		l.report("crypttab-without-swap", Error, "etc/crypttab",
@@ -389,6 +403,7 @@ func (l *linter) checkMemoryLimit() {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(limit), 0, 64)
 	switch {
+	case limit == "" && l.loaderUnknown():
 	case limit == "" || err == nil && n == 0:
 		l.report("arc-uncapped", Warning, where,
 			"The ARC may take half of the memory or more: when it is full, too few pages are left to hibernate.",
