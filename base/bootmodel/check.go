@@ -60,7 +60,8 @@ func (c *checker) clocks() {
 		case i == 0 && (k.OffsetNS != 0 || k.UncertaintyNS == nil || *k.UncertaintyNS != 0):
 			c.addError("clock 0 is the reference clock, so its offset and its uncertainty must be 0")
 		case i > 0 && (k.Hz == 0 || c.r.Clocks[0].Hz == 0):
-			c.addError("clock %d cannot be placed on the reference clock, because the frequency of one of them is unknown", i)
+			c.addError("clock %d cannot be placed on the reference clock, because the frequency of one of the two clocks "+
+				"is unknown", i)
 		case k.UncertaintyNS == nil && k.Note == "":
 			c.addError("clock %d has an unknown uncertainty, and no note says why", i)
 		}
@@ -178,14 +179,14 @@ func (c *checker) checkAfter(i, before int) {
 	s, b := c.r.Spans[i], c.r.Spans[before]
 	if s.Clock == b.Clock {
 		if s.Start < b.End {
-			c.addError("span %d starts before span %d next to it ends", i, before)
+			c.addError("span %d starts before the end of its neighbor, span %d", i, before)
 		}
 		return
 	}
 	start, _ := c.r.Times(i)
 	_, end := c.r.Times(before)
 	if slack, ok := c.tolerance(s.Clock, b.Clock); ok && start < end-slack {
-		c.addError("span %d starts before span %d next to it ends", i, before)
+		c.addError("span %d starts before the end of its neighbor, span %d", i, before)
 	}
 }
 
@@ -204,7 +205,7 @@ func (c *checker) marks() {
 		}
 		at := c.r.NS(m.Clock, m.At)
 		if at < last {
-			c.addError("mark %d comes before mark %d", i, i-1)
+			c.addError("mark %d is earlier than mark %d", i, i-1)
 		}
 		last = at
 	}

@@ -50,12 +50,12 @@ func Merge(first, second Recording, pairs ...Pair) (Recording, error) {
 	case len(guesses) > 0:
 		p = placementOf(guesses)
 		p.uncertainty = nil
-		p.note = fmt.Sprintf("Placed by the mark %s, which both clocks have. How exactly they have it is unknown.",
+		p.note = fmt.Sprintf("Placed by the mark %s, which both clocks have. The accuracy of this mark is unknown.",
 			strings.Join(shared, ", "))
 	default:
 		return Recording{}, fault.New(fault.Invalid, "no mark and no pair of readings ties the clock %s of %s to the "+
 			"clock %s of "+
-			"%s; record them in one boot", second.Clocks[0].Name, second.Clocks[0].Source, first.Clocks[0].Name,
+			"%s; record both sources in one boot", second.Clocks[0].Name, second.Clocks[0].Source, first.Clocks[0].Name,
 			first.Clocks[0].Source)
 	}
 	return join(first, second, p, shared), nil

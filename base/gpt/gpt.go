@@ -90,11 +90,11 @@ func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, err
 	case le.Uint32(h[12:]) != headerSize || crc32.ChecksumIEEE(h) != sum:
 		return nil, Damaged("the checksum of the GPT header is wrong")
 	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
-		return nil, Damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
+		return nil, Damaged("the GPT header has impossible values: %d entries of %d bytes in sector %d", count, each, first)
 	}
 	entries := ReadAt(disk, int64(first)*sector, int(count*each))
 	if entries == nil || crc32.ChecksumIEEE(entries) != le.Uint32(h[88:]) {
-		return nil, Damaged("the entries of the GPT do not have their checksum")
+		return nil, Damaged("the checksum of the GPT entries is wrong")
 	}
 	parts := []Partition{}
 	for i := range int(count) {
@@ -104,7 +104,7 @@ func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, err
 		}
 		from, to, sectors := le.Uint64(e[32:]), le.Uint64(e[40:]), uint64(size/sector)
 		if from == 0 || from > to || to >= sectors {
-			return nil, Damaged("partition %d does not lie on the disk, which has %d bytes", i+1, size)
+			return nil, Damaged("partition %d does not lie within the disk, which has %d bytes", i+1, size)
 		}
 		parts = append(parts, Partition{
 			Number: i + 1, Type: formatGUID(e[:16]), ID: formatGUID(e[16:32]), Name: decodeName(e[56:128]),

@@ -143,7 +143,7 @@ func (w *Writer[T]) Append(line T) error {
 	}
 	text = append(text, '\n')
 	if len(text) > MaxLine {
-		return fault.New(fault.Lab, "append: the line has %d bytes, at most %d can be read back", len(text), MaxLine)
+		return fault.New(fault.Lab, "append: the line has %d bytes; the limit is %d", len(text), MaxLine)
 	}
 	_, err = w.file.Write(text)
 	if err == nil {
@@ -151,7 +151,7 @@ func (w *Writer[T]) Append(line T) error {
 	}
 	if err != nil {
 		if undo := w.file.Truncate(w.end); undo != nil {
-			w.broken = fmt.Errorf("%w; and the line could not be taken back: %w", err, undo)
+			w.broken = fmt.Errorf("%w; and the line could not be removed: %w", err, undo)
 		}
 		return fault.Wrap(fault.Lab, "append to "+w.file.Name(), err)
 	}

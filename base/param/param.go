@@ -163,7 +163,7 @@ func Complete(specs []Spec, v Values) (Values, error) {
 func (v Values) set(specs []Spec, name, text string) error {
 	i := slices.IndexFunc(specs, func(s Spec) bool { return s.Name == name })
 	if i < 0 {
-		return fmt.Errorf("%q is not a parameter; there are %s", name, names(specs))
+		return fmt.Errorf("%q is not a parameter; use one of %s", name, names(specs))
 	}
 	c, err := specs[i].Canonical(text)
 	if err != nil {
@@ -264,7 +264,7 @@ func ParseArgs(specs []Spec, args []string) (Values, error) {
 	for _, a := range args {
 		name, text, ok := strings.Cut(a, "=")
 		if !ok {
-			return nil, fmt.Errorf("%q is not a parameter; there are %s", a, names(specs))
+			return nil, fmt.Errorf("%q is not a parameter; use one of %s", a, names(specs))
 		}
 		if err := v.set(specs, name, text); err != nil {
 			return nil, err

@@ -42,8 +42,8 @@ func (d *Data) tieWarnings() (out []string) {
 			out = append(
 				out,
 				fmt.Sprintf("%s: %d contenders are within %.1f %% of each other at %.0f responses/s, which is %.0f %% "+
-					"of what the network path carries, with %.0f %% of their CPUs idle. The path or the load generator may be the "+
-					"limit, and not they.", cell.Name, len(most), 100*(tieWidth-1), m.Rate, 100*m.Share, 100*(1-m.Busy)),
+					"of what the network path carries, with %.0f %% of their CPUs idle. The path or the load generator may be "+
+					"the limit, not the contenders.", cell.Name, len(most), 100*(tieWidth-1), m.Rate, 100*m.Share, 100*(1-m.Busy)),
 			)
 		}
 	}

@@ -86,14 +86,14 @@ func TestNamesWhatCarefulReadersFound(t *testing.T) {
 	for file, want := range map[string]string{
 		"n150-https-50.yaml": "SmartOS Debian LX: 51400 request/s (requests per second) against 46200 request/s",
 		"n150-https-10.yaml": "which wrk cannot speak: every request used HTTP/1.1",
-		"zfs-mail.yaml":      "2 background jobs of the script do all of the work each",
+		"zfs-mail.yaml":      "each of the script's 2 background jobs does all of the work",
 	} {
 		if !says(auditFile(t, filepath.Join("../../examples/published", file)), want) {
 			t.Errorf("%s: nothing says %q", file, want)
 		}
 	}
 	mail := auditFile(t, "../../examples/published/zfs-mail.yaml")
-	for _, want := range []string{"no `wait`", "in 20 of 20 rows", "as a mean of ratios is",
+	for _, want := range []string{"no `wait`", "in 20 of 20 rows", "means of the ratios",
 		"on a machine that served others", "at each end is less than one run"} {
 		if !says(mail, want) {
 			t.Errorf("zfs-mail.yaml: nothing says %q", want)

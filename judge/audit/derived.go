@@ -150,8 +150,8 @@ var formulaCheck = Check{
 			text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.titleOrName(), col.Formula,
 				len(d.off), d.cells, d.off[0])
 			if cv, ok := d.meanOfRatios(); ok {
-				text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
-					"of a row then differed by up to %s (coefficient of variation)", percent(cv))
+				text += fmt.Sprintf("; all are too high, which suggests means of the ratios of single runs instead of ratios "+
+					"of the printed means; the runs of a row then differed by up to %s (coefficient of variation)", percent(cv))
 			}
 			out = append(out, text)
 		}

@@ -20,7 +20,7 @@ const maxFormula = 400 // bytes; it bounds the depth too
 // "(cpu + memory) / 2", "rate / rate@bare - 1".
 func parseFormula(s string, t *Table) (*formula, error) {
 	if len(s) > maxFormula {
-		return nil, fmt.Errorf("the formula has %d bytes, at most %d are read", len(s), maxFormula)
+		return nil, fmt.Errorf("the formula has %d bytes; the limit is %d", len(s), maxFormula)
 	}
 	p := &formulaParser{rest: s, table: t}
 	f, err := p.parseSum()

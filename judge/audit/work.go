@@ -42,8 +42,8 @@ func timesDone(script string) int {
 }
 
 func repeatedWork(n int) string {
-	return fmt.Sprintf("%d background jobs of the script do all of the work each, in another order: such a row did the "+
-		"work %d times, so a time that is %d times as long is not a loss", n, n, n)
+	return fmt.Sprintf("each of the script's %d background jobs does all of the work, in its own order: such a row did "+
+		"the work %d times, so a time that is %d times as long is not a loss", n, n, n)
 }
 
 var workCheck = Check{

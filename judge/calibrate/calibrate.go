@@ -118,7 +118,7 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	base := sides[d.Base]
 	m.Visits, m.Blocks = base.visits, len(base.blocks)
 	if len(d.Copies) == 0 {
-		return m, fault.New(fault.Invalid, "a calibration needs a contender that is a copy of %s", d.Base)
+		return m, fault.New(fault.Invalid, "a calibration needs a contender that is a copy of the baseline, %s", d.Base)
 	}
 	if m.Blocks < Window || trials == 0 {
 		return m, fault.WithFix(fault.New(fault.Invalid, "a calibration needs at least %d blocks, and the run has %s", Window,

@@ -240,7 +240,7 @@ func Decode(text []byte) (c Calibration, err error) {
 		return Calibration{}, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q", File, c.Schema, Schema)
 	}
 	if len(c.Runs) == 0 || len(c.Runs) > maxRuns {
-		return Calibration{}, fault.New(fault.Invalid, "%s holds %d runs, 1 to %d can be", File, len(c.Runs), maxRuns)
+		return Calibration{}, fault.New(fault.Invalid, "%s holds %d runs; it must hold 1 to %d", File, len(c.Runs), maxRuns)
 	}
 	for _, m := range c.Runs {
 		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 ||

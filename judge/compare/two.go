@@ -268,7 +268,7 @@ func (p *pair) addWarnings() {
 			"To measure it, pass --repeats with runs of the same lab file.")
 	}
 	if short {
-		add("A run has too few blocks for an interval at this level.")
+		add("A run has too few blocks for an interval at this confidence level.")
 	}
 	if p.baseline() == "" {
 		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes are available.", p.a.Results.Baseline,

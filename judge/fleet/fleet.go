@@ -203,7 +203,7 @@ func judgeLab(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 		}
 		if l.Margin != out.Margin {
 			out.Margin = min(out.Margin, l.Margin)
-			out.addNote("The runs have different margins; the smallest counts.")
+			out.addNote("The runs have different margins; the smallest one applies.")
 		}
 		for _, note := range last.Cautions {
 			out.addNote(name + ": " + note)

@@ -38,11 +38,13 @@ func (p *Problems) CompareStats(f *File, line int, what string, s Stats, values 
 		{"max", s.Max, sorted[len(sorted)-1]},
 	} {
 		if x.file != nil && math.Abs(*x.file-x.computed) > tolerance {
-			wrong = append(wrong, fmt.Sprintf("%s is %.6g, and that of its values is %.6g", x.name, *x.file, x.computed))
+			wrong = append(wrong, fmt.Sprintf("%s is %.6g in the file, but its values give "+
+				"%.6g", x.name, *x.file, x.computed))
 		}
 	}
 	if len(wrong) > 0 {
-		f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: %s: the %s. The file was changed, or its program "+
-			"has an error; bakeoff uses the values.", p.name, line, what, strings.Join(wrong, ", the "))))
+		f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: %s: the %s. The file was changed, or the "+
+			"program that wrote it has an error; bakeoff uses the values.", p.name, line, what, strings.Join(wrong, ", "+
+			"the "))))
 	}
 }

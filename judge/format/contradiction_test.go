@@ -16,10 +16,10 @@ func TestStatsThatContradictTheirValues(t *testing.T) {
 		{"none", Stats{}, ""},
 		{"equal", Stats{Mean: number(4), Median: number(2.5), Min: number(1), Max: number(10)}, ""},
 		{"rounded", Stats{Mean: number(4.004), Median: number(2.495)}, ""},
-		{"mean", Stats{Mean: number(4.1)}, `f:3: "x": the mean is 4.1, and that of its values is 4. `},
+		{"mean", Stats{Mean: number(4.1)}, `f:3: "x": the mean is 4.1 in the file, but its values give 4. `},
 		{"median and max", Stats{Median: number(2), Max: number(11)},
-			`f:3: "x": the median is 2, and that of its values is 2.5, the max is 11, and that of its values is 10. `},
-		{"min", Stats{Min: number(-1)}, `f:3: "x": the min is -1, and that of its values is 1. `},
+			`f:3: "x": the median is 2 in the file, but its values give 2.5, the max is 11 in the file, but its values give 10. `},
+		{"min", Stats{Min: number(-1)}, `f:3: "x": the min is -1 in the file, but its values give 1. `},
 	} {
 		var f File
 		NewProblems("f").CompareStats(&f, 3, `"x"`, c.stats, values)

@@ -171,7 +171,7 @@ func (g group) planNotes(opt Option) []string {
 		baselines[r.Results.Baseline]++
 	}
 	if len(margins) > 1 && opt.Margin == 0 {
-		out = append(out, "The margin changed: "+counted(margins)+". The newest run's counts here.")
+		out = append(out, "The margin changed: "+counted(margins)+". bakeoff uses the margin of the newest run.")
 	}
 	if len(baselines) > 1 {
 		out = append(out, "The baseline changed: "+counted(baselines)+

@@ -139,7 +139,7 @@ func (c Config) check() error {
 		return fault.WithFix(fault.New(fault.Invalid, "%q is not a database", c.Index),
 			"write postgres://USER@HOST/DATABASE, or leave it out for a file of SQLite")
 	case c.RequireSignature && c.Signers == "":
-		return fault.WithFix(fault.New(fault.Invalid, "signatures are required, and nobody is trusted"),
+		return fault.WithFix(fault.New(fault.Invalid, "signatures are required, but no key is trusted"),
 			"name a file of trusted keys: --signers FILE")
 	}
 	return nil
@@ -346,7 +346,7 @@ func (s *Store) verifiedBlob(d v1.Descriptor, most int64) ([]byte, error) {
 // blobIn reads a blob from a folder and verifies its digest.
 func blobIn(in *layout.Layout, d v1.Descriptor, most int64) ([]byte, error) {
 	if d.Size > most {
-		return nil, fault.New(fault.Invalid, "blob %s has %d bytes, at most %d are read", d.Digest, d.Size, most)
+		return nil, fault.New(fault.Invalid, "blob %s has %d bytes; the limit is %d", d.Digest, d.Size, most)
 	}
 	b, err := bounded.ReadFile(in.Blob(d.Digest), most)
 	if errors.Is(err, fs.ErrNotExist) {

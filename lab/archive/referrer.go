@@ -83,7 +83,7 @@ func (r referrer) parts() (out []v1.Descriptor) {
 // parse reads the manifest of a referrer of a bundle. Errors are of kind fault.Invalid.
 func (k referral) parse(b []byte, of string) (r referrer, err error) {
 	if len(b) > bundle.MaxManifest {
-		return r, fault.New(fault.Invalid, "the manifest has %d bytes, at most %d are possible", len(b), bundle.MaxManifest)
+		return r, fault.New(fault.Invalid, "the manifest has %d bytes; the limit is %d", len(b), bundle.MaxManifest)
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
 		return r, fault.Wrap(fault.Invalid, "the manifest", err)

@@ -20,7 +20,7 @@ func (s *Store) splitRepository(text string) (host, repository string, err error
 	text = cmp.Or(text, s.Config.Registry)
 	if text == "" {
 		return "", "", fault.WithFix(fault.New(fault.Invalid, "no registry is named"),
-			"write --registry HOST/NAME, or registry into store.json")
+			"write --registry HOST/NAME, or set registry in store.json")
 	}
 	r, err := reference.Parse(text + ":x")
 	if err == nil && (r.Kind != reference.Registry || !strings.Contains(text, "/")) {

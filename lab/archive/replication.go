@@ -82,7 +82,7 @@ func ParseReplication(b []byte, of string) (Replication, error) {
 		return Replication{}, fault.New(fault.Invalid, "the replication: "+format, args...)
 	}
 	if len(b) > maxReplication {
-		return refuse("it has %d bytes, at most %d are possible", len(b), maxReplication)
+		return refuse("it has %d bytes; the limit is %d", len(b), maxReplication)
 	}
 	if err := strictjson.Decode(b, &r); err != nil {
 		return refuse("%w", err)
@@ -157,7 +157,7 @@ func (r Replication) quotes(rec bundle.Record) error {
 			same = same && x.Region == float64(analysis.RatioRegion(rec.Margin))
 		}
 		if !same {
-			return fault.New(fault.Invalid, "the replication: %s at %s, %s, is not judged, or is not what the bundle says",
+			return fault.New(fault.Invalid, "the replication: %s at %s, %s, has no verdict or differs from the bundle",
 				c.Contender, c.Cell, c.Metric)
 		}
 	}

@@ -294,7 +294,7 @@ func TestParseReplication(t *testing.T) {
 		`"does not hold" by its numbers`:    func(r *Replication) { r.Comparisons[0].Outcome = replication.Holds },
 		"a text has more than":              func(r *Replication) { r.Machine["x"] = strings.Repeat("y", maxFact+1) },
 		"differences and":                   func(r *Replication) { r.Differences = make([]compare.Difference, 2001) },
-		"bytes, at most 4194304 are possib": func(r *Replication) { r.Name = strings.Repeat("y", maxReplication) },
+		"bytes; the limit is 4194304": func(r *Replication) { r.Name = strings.Repeat("y", maxReplication) },
 	} {
 		r := valid(of)
 		change(&r)

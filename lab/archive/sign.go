@@ -165,5 +165,5 @@ func (s *Store) require(ctx context.Context, digest string) error {
 		return err
 	}
 	return fault.WithFix(fault.New(fault.Invalid, "nobody in %s signed the bundle %s", s.Config.Signers, digest),
-		"ask its owner to sign it")
+		"ask the owner of the bundle to sign it")
 }

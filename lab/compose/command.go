@@ -172,7 +172,8 @@ func argv(text, shell, word string, timed bool) ([]string, error) {
 		if !timed {
 			return []string{"sh", "-c", text}, nil
 		}
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: %w, and bakeoff runs commands without one", word, needed),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: %w, and bakeoff runs commands without a "+
+			"shell", word, needed),
 			needed.fix)
 	}
 	if err != nil {

@@ -80,7 +80,7 @@ func (r InitRequest) sort(cat manifest.Catalogue) (envs []Env, works []string, e
 					"write the command after --")
 			}
 			if slices.Contains(works, text) {
-				return nil, nil, fault.WithFix(fault.New(fault.Invalid, "%s is there twice", word), "remove one of them")
+				return nil, nil, fault.WithFix(fault.New(fault.Invalid, "%s occurs twice", word), "remove one of them")
 			}
 			works = append(works, text)
 			continue

@@ -125,7 +125,7 @@ func TestInitMistakes(t *testing.T) {
 		{"crnu", `argument "crnu": there is no driver and no workload "crnu"; did you mean "crun"?`},
 		{"fils", `argument "fils": there is no driver and no workload "fils"; did you mean "files"?`},
 		{"command", `argument "command": the workload has no command; write the command after --`},
-		{"files files", `argument "files" is there twice; remove one of them`},
+		{"files files", `argument "files" occurs twice; remove one of them`},
 		{"crun crun", `argument "crun" is the same environment as argument "crun"; remove one; ` +
 			"bakeoff compares the baseline with a twin of itself in any case"},
 		{"host:debian:bookworm", `argument "host:debian:bookworm": driver host does not use an image; write host`},

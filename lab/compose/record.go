@@ -116,7 +116,8 @@ func (r RecordRequest) variants() ([]variant, error) {
 	for _, text := range r.Variants {
 		name, rest, ok := strings.Cut(text, ":")
 		if name = slug(name); !ok || name == "" {
-			return nil, fault.WithFix(fault.New(fault.Invalid, "--variant %s has no name and no option", yamltree.Show(text)),
+			return nil, fault.WithFix(fault.New(fault.Invalid, "--variant %s needs a name and an "+
+				"option", yamltree.Show(text)),
 				"write NAME:OPTION=VALUE")
 		}
 		options, words, err := optionsOf("--variant", []string{rest})
@@ -158,7 +159,8 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 		envs = append(envs, e)
 	}
 	if len(envs) == 0 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "nothing to boot is named"), "write an environment, such as "+
+		return nil, fault.WithFix(fault.New(fault.Invalid, "no environment to boot is named"), "write an environment, "+
+			"such as "+
 			"microvm:"+DefaultImage)
 	}
 	names, err := envNames(envs)

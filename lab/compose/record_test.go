@@ -106,10 +106,10 @@ func TestKernelsOfOtherSystemsGetNoWordsOfLinux(t *testing.T) {
 func TestRecordMistakes(t *testing.T) {
 	cat := catalogue()
 	for says, r := range map[string]RecordRequest{
-		"nothing to boot is named":                      {},
+		"no environment to boot is named":               {},
 		`argument "microvm" has no image`:               {Envs: []string{"microvm"}},
 		"--option kernel is not an option with a value": {Envs: []string{"microvm"}, Options: []string{"kernel"}},
-		`--variant "x" has no name and no option`:       {Envs: []string{"host"}, Variants: []string{"x"}},
+		`--variant "x" needs a name and an option`:      {Envs: []string{"host"}, Variants: []string{"x"}},
 		`--variant y is not an option with a value`:     {Envs: []string{"host"}, Variants: []string{"x:y"}},
 		"is the same environment as":                    {Envs: []string{"host", "host"}},
 		`there is no driver "no-such"`:                  {Envs: []string{"no-such"}},

@@ -213,7 +213,7 @@ func (r Request) withQuotedCommands(cat manifest.Catalogue) Request {
 func (r Request) commands() (texts, words []string, err error) {
 	switch {
 	case len(r.Argv) > 0 && len(r.Commands) > 0:
-		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "there is a command after --, and one of -c"),
+		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "there is a command after --, and another with -c"),
 			"use only one of the two")
 	case len(r.Argv) > 0 && r.Shell != NoShell:
 		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "--shell does not apply to a command after --"),

@@ -175,7 +175,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("crun:a b", "--", "true"), `argument "crun:a b": image is "a b"; write an image like debian:bookworm`},
 		{line("host", "host", "--", "true"), `argument "host" is the same environment as argument "host"; remove one; ` +
 			"bakeoff compares the baseline with a twin of itself in any case"},
-		{line("-c", "true", "--", "true"), "there is a command after --, and one of -c; use only one of the two"},
+		{line("-c", "true", "--", "true"), "there is a command after --, and another with -c; use only one of the two"},
 		{line("-c", "gzip < big"),
 			`-c "gzip < big": only a shell understands the redirection "<", and bakeoff runs commands ` +
 				"without one; quote the character, or add --shell sh"},
@@ -198,7 +198,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("-P", "n", "1", "8", "-c", "a {n}"),
 			`-P "n" is not NAME=VALUES; write -P threads=1..8 or -P size=0.5..2,step=0.5`},
 		{line("-c", "LC_ALL=C sort big"), `-c "LC_ALL=C sort big": only a shell understands an assignment before the ` +
-			"program, and bakeoff runs commands without one; write env before it, or add --shell sh"},
+			"program, and bakeoff runs commands without a shell; write env before it, or add --shell sh"},
 		{line("-c", "cd x; make"), `-c "cd x; make": only a shell understands several commands, and bakeoff runs commands ` +
 			"without one; add --shell sh"},
 		{line("-c", "if a; then b; fi"), `-c "if a; then b; fi": only a shell understands a compound command, and bakeoff ` +

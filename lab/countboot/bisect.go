@@ -64,7 +64,8 @@ func (s *Search) Run(ctx context.Context) (out Found, err error) {
 	}
 	if out.Bad.Cost < out.Limit || out.Bad.Cost <= out.Good.Cost {
 		return out, fault.WithFix(fault.New(fault.Invalid, "the boot of %s takes %d instructions, and that of %s takes %d: "+
-			"the boot did not become longer by the threshold", s.Commits[lo], out.Good.Cost, s.Commits[hi], out.Bad.Cost),
+			"the second boot is not longer than the first by the "+
+			"threshold", s.Commits[lo], out.Good.Cost, s.Commits[hi], out.Bad.Cost),
 			"name another BAD, or a smaller --threshold")
 	}
 	for {

@@ -217,7 +217,7 @@ func (b *Box) identify(ctx context.Context, to string) (known system.System, nam
 		return nil, named, fault.Op("cannot identify the system that came up", ierr)
 	}
 	return nil, named, fault.WithFix(fault.New(fault.Lab, "the wrong system came up (it reports %q)", named),
-		"if this is the right system, write expect: {"+to+": …} with a part of that name")
+		"if this is the right system, write expect: {"+to+": …} with a part of the name that it reports")
 }
 
 // fingerprint asks the agent for the facts of the system.

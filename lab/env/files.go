@@ -17,7 +17,7 @@ import (
 func (m *Manager) placed(ctx context.Context, d driver.Doc, files []manifest.File) (out driver.Image, err error) {
 	for _, f := range files {
 		if !d.Files {
-			return out, fault.New(fault.Invalid, "driver %s places no files", d.Name)
+			return out, fault.New(fault.Invalid, "driver %s cannot place files", d.Name)
 		}
 		at := m.images.Packed(f.Digest)
 		if at == "" {

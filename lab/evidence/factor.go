@@ -92,6 +92,6 @@ func (v *verifier) withoutFactors(stored, now any) {
 		delete(m, "factors")
 	}
 	if removed {
-		v.note("%s names no factors: a program that did not know them wrote it", store.ResultsFile)
+		v.note("%s names no factors: an earlier version of bakeoff wrote it", store.ResultsFile)
 	}
 }

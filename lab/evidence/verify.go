@@ -223,7 +223,8 @@ func (v *verifier) drawnAgain(stored, again *plan.Plan, cat *manifest.Catalogue)
 	withPresentNames(a, cat)
 	withEarlierDefaults(a, b, cat)
 	if newer := withoutNewer(a, b); len(newer) > 0 {
-		v.note("this program adds fields to the plan that an earlier program did not know; they change nothing here: %s",
+		v.note("this version of bakeoff adds fields to the plan that the version of the run did not write; they change "+
+			"nothing for this run: %s",
 			strings.Join(newer, ", "))
 	}
 	d := differ{reworded: v.earlier}
@@ -382,7 +383,7 @@ func (v *verifier) files() {
 		}
 	}
 	for key := range v.parsers {
-		v.note("another version of the parser read %s on %s when it ran", key[1], key[0])
+		v.note("during the run, another version of the parser read %s on %s", key[1], key[0])
 	}
 	dirs, err := v.run.RawDirs()
 	if err != nil {

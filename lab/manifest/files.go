@@ -198,12 +198,12 @@ func (r *resolver) takesFiles(n *yamltree.Node, c Contender) {
 	switch {
 	case d.Files:
 	case c.Options.Match(d.OwnRoot) || !d.Image:
-		r.Add(n.Position, fix, "bakeoff places no files in environments of driver %s that have their own root", d.Name)
+		r.Add(n.Position, fix, "bakeoff cannot place files in environments of driver %s that have their own root", d.Name)
 	case strings.HasPrefix(c.Image, "disk:"):
 		r.Add(n.Position, "write the files to the disk, or name its root file system with rootfs:",
-			"bakeoff places no files in the image %s", yamltree.Show(c.Image))
+			"bakeoff cannot place files in the image %s", yamltree.Show(c.Image))
 	case path.IsAbs(c.Image):
-		r.Add(n.Position, fix, "bakeoff places no files in %s, a folder of the host", c.Image)
+		r.Add(n.Position, fix, "bakeoff cannot place files in %s, a folder of the host", c.Image)
 	}
 }
 

@@ -104,7 +104,7 @@ cells: [{name: hash, workload: crypto, params: {algorithm: sha256}}]
 	}
 	for old, c := range map[string][2]string{
 		"/opt/a}]":                {"/data/a}]", "the volume /data of contender \"old\" and the file at /data/a"},
-		"driver: host, files: []": {"driver: cell, root: zfs", "bakeoff places no files"},
+		"driver: host, files: []": {"driver: cell, root: zfs", "bakeoff cannot place files"},
 	} {
 		src := strings.Replace(lab, "files: [FILES]", "files: []", 1)
 		cat := fileCatalogue()
@@ -117,14 +117,14 @@ cells: [{name: hash, workload: crypto, params: {algorithm: sha256}}]
 	}
 	src := strings.Replace(lab, "driver: host, files: [FILES]", "driver: cell, image: /srv/root", 1)
 	if _, err := Parse("lab.yaml", []byte(src), fileCatalogue(), ""); err == nil ||
-		!strings.Contains(err.Error(), "bakeoff places no files in /srv/root, a folder of the host; "+
+		!strings.Contains(err.Error(), "bakeoff cannot place files in /srv/root, a folder of the host; "+
 			"put the files into its root") {
 		t.Errorf("a folder as image: %v", err)
 	}
 	src = strings.Replace(lab, "driver: host, files: [FILES]", "driver: cell, image: \"disk:/srv/a.raw\"", 1)
 	if _, err := Parse("lab.yaml", []byte(src), fileCatalogue(), ""); err == nil ||
 		!strings.Contains(err.Error(),
-			`bakeoff places no files in the image "disk:/srv/a.raw"; write the files to the disk`) {
+			`bakeoff cannot place files in the image "disk:/srv/a.raw"; write the files to the disk`) {
 		t.Errorf("a disk as image: %v", err)
 	}
 	if l, err := Parse("lab.yaml", []byte(strings.Replace(lab, "FILES", "{from: b, to: /opt/a}", 1)),

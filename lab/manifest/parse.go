@@ -405,7 +405,7 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 			}
 			if !slices.Contains([]string{"file:zfs", "file:btrfs", "dataset", "zvol", "nfs"}, v.Backing) && !r.bad[e.Value] {
 				r.fail(e.Value.Get("properties"), "remove them, or use backing: file:zfs, file:btrfs, dataset, zvol or nfs",
-					"a volume with the backing %s has no properties", v.Backing)
+					"a volume with the backing %s cannot have properties", v.Backing)
 			}
 		}
 		owned := v.Backing == "dataset" || v.Backing == "zvol"
@@ -415,14 +415,16 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 			r.fail(e.Value, "add pool: tank/vm, a dataset that zfs list shows", "a volume with the backing %s needs a pool",
 				v.Backing)
 		case !owned && v.Pool != "":
-			r.fail(e.Value.Get("pool"), "remove it, or use backing: dataset or zvol", "a volume with the backing %s has no pool",
+			r.fail(e.Value.Get("pool"), "remove it, or use backing: dataset or zvol", "a volume with the backing %s cannot "+
+				"have a pool",
 				v.Backing)
 		case file && v.Size == 0 && !r.bad[e.Value]:
 			r.fail(e.Value, "add size: 1GiB", "a volume with the backing %s needs a size", v.Backing)
 		case v.Backing == "disk" && v.Device == "" && !r.bad[e.Value]:
 			r.fail(e.Value, "add device: /dev/disk/by-id/…", "a volume with the backing disk needs a device")
 		case v.Backing != "disk" && v.Device != "":
-			r.fail(e.Value.Get("device"), "remove it, or use backing: disk", "a volume with the backing %s has no device",
+			r.fail(e.Value.Get("device"), "remove it, or use backing: disk", "a volume with the backing %s cannot have a "+
+				"device",
 				v.Backing)
 		}
 		out = append(out, v)

@@ -120,7 +120,7 @@ func (p *Plan) checkBoots(b Block, cells []string) error {
 				names)
 		})
 		if at < 0 {
-			return fmt.Errorf("boot %d has not the contenders of a system of a host", i)
+			return fmt.Errorf("the contenders of boot %d are not those of one system of one host", i)
 		}
 		want = slices.Delete(want, at, at+1)
 		n := len(cells)
@@ -134,7 +134,7 @@ func (p *Plan) checkBoots(b Block, cells []string) error {
 		visits, create = visits[n:], append(create, boot.Contenders...)
 	}
 	if len(visits) > 0 || !slices.Equal(create, b.Create) {
-		return errors.New("it visits or creates more than its boots have")
+		return errors.New("the block has more visits or environments than its boots")
 	}
 	return nil
 }

@@ -197,9 +197,9 @@ func TestCheck(t *testing.T) {
 		"negative budget":    {func(p *Plan) { p.Design.Budget = -1 }, "budget, blocks or exact_trials is negative"},
 		"negative blocks":    {func(p *Plan) { p.Design.Blocks = -1 }, "budget, blocks or exact_trials is negative"},
 		"some of both":       {func(p *Plan) { p.Design.Budget, p.Design.Blocks = 1, 1 }, ""},
-		"an alpha of 0":      {func(p *Plan) { p.Design.Alphas[1] = 0 }, "look 2 at 12 blocks spends 0"},
+		"an alpha of 0":      {func(p *Plan) { p.Design.Alphas[1] = 0 }, "look 2 at 12 blocks spends an alpha of 0"},
 		"an alpha of 1": {func(p *Plan) { p.Design.Alphas = []float64{1, .01, .01, .01} },
-			"look 1 at 8 blocks spends 1"},
+			"look 1 at 8 blocks spends an alpha of 1"},
 		"a look at 0":       {func(p *Plan) { p.Design.Looks[0] = 0 }, "look 1 at 0 blocks"},
 		"a look at 1":       {func(p *Plan) { p.Design.Looks[0] = 1 }, ""},
 		"two looks at once": {func(p *Plan) { p.Design.Looks[1] = 8 }, "look 2 at 8 blocks"},
@@ -211,9 +211,10 @@ func TestCheck(t *testing.T) {
 		"no blocks":         {func(p *Plan) { p.Blocks = nil }, "there are 0 blocks, not 1 to 1008"},
 		"one contender": {func(p *Plan) { p.Contenders = p.Contenders[:1] },
 			"there are 1 contenders and 3 cells, not 2 to 65 and 1 to 256"},
-		"no cell":             {func(p *Plan) { p.Cells = nil }, "there are 4 contenders and 0 cells"},
-		"the twin of another": {func(p *Plan) { p.Contenders[3].TwinOf = "crun" }, `"host~twin" is the twin of "crun"`},
-		"two twins":           {func(p *Plan) { p.Contenders[1].TwinOf = "host" }, `"crun" is the twin of "host"`},
+		"no cell": {func(p *Plan) { p.Cells = nil }, "there are 4 contenders and 0 cells"},
+		"the twin of " +
+			"another": {func(p *Plan) { p.Contenders[3].TwinOf = "crun" }, `"host~twin" cannot be the twin of "crun"`},
+		"two twins": {func(p *Plan) { p.Contenders[1].TwinOf = "host" }, `"crun" cannot be the twin of "host"`},
 		"another baseline": {func(p *Plan) { p.Baseline, p.Contenders[3].TwinOf = "nobody", "nobody" },
 			`"nobody" is not a contender`},
 		"a contender twice": {func(p *Plan) { p.Contenders[2].Name = "crun" }, `contender "crun" is there twice`},
@@ -286,7 +287,7 @@ func TestLimitsOfPlans(t *testing.T) {
 		}
 	}
 	if _, err := Decode(make([]byte, 64<<20+1)); err == nil || !strings.Contains(err.Error(),
-		"it has 67108865 bytes, at most 67108864 are read") {
+		"it has 67108865 bytes; the limit is 67108864") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Decode([]byte(`{"schema": "bakeoff/plan/v0"}`)); err == nil || !strings.Contains(err.Error(),

@@ -65,7 +65,7 @@ func Decode(data []byte) (*Plan, error) {
 
 func decode(data []byte) (*Plan, error) {
 	if len(data) > maxBytes {
-		return nil, fmt.Errorf("it has %d bytes, at most %d are read", len(data), maxBytes)
+		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(data), maxBytes)
 	}
 	var head struct {
 		Schema string `json:"schema"`
@@ -125,7 +125,7 @@ func (p *Plan) check() error {
 // checkNames returns the names of contenders and cells, sorted.
 func (p *Plan) checkNames() (contenders, cells []string, err error) {
 	if !name.Valid(p.Lab, name.MaxTwin) {
-		return nil, nil, fmt.Errorf("the lab's name is %.60q", p.Lab)
+		return nil, nil, fmt.Errorf("the name of the lab is invalid: %.60q", p.Lab)
 	}
 	if len(p.Contenders) < 2 || len(p.Contenders) > maxContenders || len(p.Cells) == 0 || len(p.Cells) > maxCells {
 		return nil, nil, fmt.Errorf("there are %d contenders and %d cells, not 2 to %d and 1 to %d", len(p.Contenders),
@@ -134,7 +134,7 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 	for _, c := range p.Contenders {
 		contenders = append(contenders, c.Name)
 		if (c.TwinOf != "") != (c.Name == p.Twin) || c.TwinOf != "" && c.TwinOf != p.Baseline {
-			return nil, nil, fmt.Errorf("contender %.60q is the twin of %.60q", c.Name, c.TwinOf)
+			return nil, nil, fmt.Errorf("contender %.60q cannot be the twin of %.60q", c.Name, c.TwinOf)
 		}
 	}
 	for _, c := range p.Cells {
@@ -228,7 +228,7 @@ func checkDesign(d manifest.Design) error {
 	sum := 0.0
 	for i, a := range d.Alphas {
 		if !(a > 0 && a < 1) || d.Looks[i] < 1 || i > 0 && d.Looks[i] <= d.Looks[i-1] {
-			return fmt.Errorf("look %d at %d blocks spends %v", i+1, d.Looks[i], a)
+			return fmt.Errorf("look %d at %d blocks spends an alpha of %v", i+1, d.Looks[i], a)
 		}
 		sum += a
 	}

@@ -252,7 +252,7 @@ func (v inspector) checkSharing(c plan.Contender, vol volume.Volume) error {
 		fault.New(fault.Unsupported, "%s mounts %s at the same time, with another kernel, which would "+
 			"damage its file system", mounterName(other, c), vol.Device),
 		"use backing: file:ext4, or a device that no other "+
-			"contender has; the baseline can have none, because of its twin",
+			"contender has; the baseline cannot have one, because its twin would share it",
 	)
 }
 

@@ -121,7 +121,7 @@ func TestLookAtContenders(t *testing.T) {
 			"tuning own.new: this kernel is too old; remove it, or use a driver that boots its own kernel"},
 		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", " +
 			"size: 200MiB, properties: {recordsize: 8k}}}}",
-			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},
+			"volume /d: file:btrfs has no property \"recordsize\"; use one of compression, force"},
 		{"a disk that is not ours", "{name: x, driver: strict, volumes: {/d: {backing: disk, device: /dev/no-such-disk}}}",
 			"volume /d (lab.yaml:5:40): /dev/no-such-disk: there is no such block device; name one that lsblk shows"},
 	} {
@@ -165,7 +165,7 @@ func TestLookRefuses(t *testing.T) {
 			"device: /dev/a}}}\n  - {name: x, driver: shelf}\n", diceCell, fault.Unsupported,
 			"the baseline base cannot run here: unavailable: volume /d (lab.yaml:4:44): its twin mounts /dev/a at the " +
 				"same time, with another kernel, which would damage its file system; use backing: file:ext4, or a device that " +
-				"no other contender has; the baseline can have none, because of its twin"},
+				"no other contender has; the baseline cannot have one, because its twin would share it"},
 		{"a workload for the agent that an environment does not have", base + "  - {name: x, driver: mute}\n", diceCell,
 			fault.Unsupported, "no contender but the baseline can run here: x: unavailable: it has no agent, and the workload " +
 				"dice of cell one starts programs in its environments; remove the cell, or start the agent in the guest"},

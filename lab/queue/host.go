@@ -404,7 +404,7 @@ func (h Host) Drop(uuid string) error {
 		return err
 	}
 	if r.State != HostDone {
-		return fault.New(fault.Invalid, "job %s is %s on this host; only what is done can be dropped", uuid, r.State)
+		return fault.New(fault.Invalid, "job %s is %s on this host; only a job that is done can be dropped", uuid, r.State)
 	}
 	dir := filepath.Join(h.Dir, uuid)
 	for _, name := range []string{parcelDir, runsDir, logFile} {

@@ -62,7 +62,7 @@ func Parcel(o Order, lab []byte, sources []Source) ([]byte, error) {
 	}
 	if size := base64.StdEncoding.EncodedLen(out.Len()); size > maxScript-64<<10 {
 		return nil, fault.WithFix(fault.New(fault.Invalid,
-			"the lab file and its files take %d bytes, packed; Slurm carries at most %d", size, maxScript-64<<10),
+			"packed, the lab file and its files take %d bytes; a job of Slurm carries at most %d", size, maxScript-64<<10),
 			"put large files into an image, or on the hosts")
 	}
 	return out.Bytes(), nil
@@ -179,7 +179,7 @@ func parcelOf(script []byte) ([]byte, error) {
 	}
 	parcel, err := base64.StdEncoding.DecodeString(text.String())
 	if err == nil && len(parcel) == 0 {
-		err = errors.New("it has no parcel")
+		err = errors.New("it does not contain the packed lab file")
 	}
 	return parcel, fault.Wrap(fault.Invalid, "the script of the job", err)
 }

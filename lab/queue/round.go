@@ -305,7 +305,7 @@ func (q *Queue) settleJob(ctx context.Context, h *held, e Entry, known bool, p *
 		again.Reason, again.Counts = r.Reason, r.Blocks <= h.progress
 		again.Blocks = r.Blocks
 	default:
-		return fault.New(fault.Lab, "the host says that the job is %q", safetext.Line(r.State))
+		return fault.New(fault.Lab, "the host reports an unknown state of the job: %q", safetext.Line(r.State))
 	}
 	if known && e.State == "CANCELLED" {
 		return q.finish(ctx, h, Canceled, "somebody canceled it in Slurm")
@@ -387,7 +387,7 @@ func (q *Queue) submission(h *held, hosts []string) (s submission, err error) {
 			s.partition = pool.Partition
 		}
 		if pool.Partition != s.partition {
-			return s, fault.New(fault.Invalid, "the pools %s are in different partitions; a job is in one",
+			return s, fault.New(fault.Invalid, "the pools %s are in different partitions; a job can use only one partition",
 				strings.Join(h.Pools, " and "))
 		}
 		s.licenses = append(s.licenses, pool.Licenses...)
@@ -571,7 +571,7 @@ func (q *Queue) collect(ctx context.Context, h *held) (r Result, folder string, 
 		return r, "", err
 	}
 	if !word.MatchString(r.Run) {
-		return r, "", fault.New(fault.Lab, "the host names a run %q", safetext.Line(r.Run))
+		return r, "", fault.New(fault.Lab, "the host reports an invalid name of a run: %q", safetext.Line(r.Run))
 	}
 	folder = filepath.Join(h.Out, r.Run+"-"+h.UUID[:8])
 	if run := filepath.Join(part, runEntry); exists(run) {

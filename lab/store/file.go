@@ -106,7 +106,7 @@ func (r *Run) FingerprintFile(contender string) (File, error) {
 // adds its name, size and hash to the journal.
 func (r *Run) KeepCalibration(at time.Time, data []byte) error {
 	if len(data) > maxCalibration {
-		return fault.New(fault.Lab, "store: the calibration has %d bytes, at most %d are read back", len(data),
+		return fault.New(fault.Lab, "store: the calibration has %d bytes; the limit is %d", len(data),
 			maxCalibration)
 	}
 	if err := r.WriteFile(CalibrationFile, data); err != nil {
@@ -154,7 +154,7 @@ func replaceable(op, name string) error {
 	case name != path.Clean(name) || !fs.ValidPath(name):
 		return fault.New(fault.Lab, "%s: not a path inside the run folder", op)
 	case top == LabFile, top == PlanFile, top == JournalFile, top == RawDir:
-		return fault.New(fault.Lab, "%s: it is evidence and is never replaced", op)
+		return fault.New(fault.Lab, "%s: it is evidence, which bakeoff never replaces", op)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (r *Run) openPlain(name string, limit int64) (*os.File, error) {
 		return nil, fault.New(fault.Invalid, "%s: it is not a plain file", op)
 	}
 	if info.Size() > limit {
-		return nil, fault.New(fault.Invalid, "%s: it has %d bytes, at most %d are read", op, info.Size(), limit)
+		return nil, fault.New(fault.Invalid, "%s: it has %d bytes; the limit is %d", op, info.Size(), limit)
 	}
 	f, err := r.root.Open(name)
 	return f, fault.Wrap(fault.Lab, op, err)

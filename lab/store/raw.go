@@ -51,7 +51,7 @@ func (r *Run) WriteRaw(s plan.Slot, blobs map[string][]byte) ([]File, error) {
 		return nil, fault.Wrap(fault.Lab, op, err)
 	}
 	if len(blobs) > MaxBlobs {
-		return nil, fault.New(fault.Lab, "%s: %d blobs, at most %d are kept", op, len(blobs), MaxBlobs)
+		return nil, fault.New(fault.Lab, "%s: %d blobs; the limit is %d", op, len(blobs), MaxBlobs)
 	}
 	if err := r.root.Mkdir(RawDir+"/"+dir, 0o777); err != nil {
 		return nil, fault.Wrap(fault.Lab, op, err)
@@ -62,7 +62,7 @@ func (r *Run) WriteRaw(s plan.Slot, blobs map[string][]byte) ([]File, error) {
 			return nil, fault.Wrap(fault.Lab, op, err)
 		}
 		if n := len(blobs[name]); n > MaxBlob {
-			return nil, fault.New(fault.Lab, "%s: %s has %d bytes, at most %d are kept", op, name, n, MaxBlob)
+			return nil, fault.New(fault.Lab, "%s: %s has %d bytes; the limit is %d", op, name, n, MaxBlob)
 		}
 		files = append(files, fileOf(dir+"/"+name, blobs[name]))
 	}
@@ -116,7 +116,7 @@ func (r *Run) ReadRaw(f File) ([]byte, error) {
 		return fault.Wrap(fault.Invalid, "store", &Tampered{Name: name, Reason: fmt.Sprintf(format, args...)})
 	}
 	if f.Bytes < 0 || f.Bytes > MaxBlob {
-		return nil, fault.New(fault.Invalid, "store: %s: the journal says %d bytes, at most %d are kept", name, f.Bytes,
+		return nil, fault.New(fault.Invalid, "store: %s: the journal says %d bytes; the limit is %d", name, f.Bytes,
 			MaxBlob)
 	}
 	data, err := r.read(name, MaxBlob)

@@ -21,8 +21,8 @@ func (d Doc) Check(version string) (warning string, err error) {
 	if d.isTried(version) {
 		return "", nil
 	}
-	return fmt.Sprintf("warning: bakeoff was tried with the output of %s %s, and this is %s; compare a result with what "+
-		"the program prints", d.Program, d.Range(), version), nil
+	return fmt.Sprintf("warning: bakeoff was tested with the output of %s %s, and this is version %s; compare a result "+
+		"with the output of the program", d.Program, d.Range(), version), nil
 }
 
 // isTried tells whether a version is not older than the series that were tried, nor newer.

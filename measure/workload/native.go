@@ -101,7 +101,7 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
 	case len(res.Agent) != 64:
 		return res, fmt.Errorf("agent_sha256 is %q", res.Agent)
 	case res.ElapsedNS <= 0 || !positive(res.Work):
-		return res, fmt.Errorf("%g units of work in %d ns", res.Work, res.ElapsedNS)
+		return res, fmt.Errorf("impossible result: %g units of work in %d ns", res.Work, res.ElapsedNS)
 	}
 	for name, want := range p {
 		if got := res.Params[name]; got != want {

@@ -330,7 +330,7 @@ func (r *reader) warnAbout(line int, j job) {
 		}
 	}
 	if j.Steady != nil && j.Steady.Attained == 0 {
-		r.p.Warn(line, "Job %q did not reach its steady state (%s), so its numbers are those of another state.", j.Name,
+		r.p.Warn(line, "Job %q did not reach its steady state (%s), so its numbers do not describe that state.", j.Name,
 			j.Steady.Wanted)
 	}
 }
@@ -509,7 +509,8 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 	switch {
 	case j.processes > 1 && r.processes(j.job) == 0:
 		r.warn("The file has %d results of the job %q and does not say whether "+
-			"they are processes of one job. They count as such: rates are sums, and latencies are left out.", j.processes,
+			"they are processes of one job. bakeoff assumes that they are: it adds up their rates and leaves out their "+
+			"latencies.", j.processes,
 			j.Name)
 	case j.processes > 1:
 		r.warn("Job %q ran as several processes without group_reporting, so its rates are sums and its latencies are "+

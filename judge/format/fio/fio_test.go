@@ -92,7 +92,7 @@ func TestDoubtfulNumbers(t *testing.T) {
 			"number; bakeoff uses bw, which is in whole KiB/s.",
 		reading + `, "write": {"iops": 0, "bw_bytes": NaN, "bw": 0, "total_ios": 0, "lat_ns": {"mean": -nan}}`: "",
 		reading + `, "steadystate": {"ss": "iops:1%", "attained": 0}`: "x:1: Job \"a\" did not reach its steady state " +
-			"(iops:1%), so its numbers are those of another state.",
+			"(iops:1%), so its numbers do not describe that state.",
 	} {
 		out, err := New().Read("x", []byte(report(`{"jobname": "a", `+members+`}`)))
 		if err != nil || len(out.Records) != 1 || out.Records[0].Failed != 0 || strings.Join(out.Warnings, "\n") != want {

@@ -108,7 +108,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 		return Manifest{}, fault.New(fault.Invalid, "the manifest of the bundle: "+format, args...)
 	}
 	if len(b) > MaxManifest {
-		return refuse("it has %d bytes, at most %d are possible", len(b), MaxManifest)
+		return refuse("it has %d bytes; the limit is %d", len(b), MaxManifest)
 	}
 	if err := strictjson.Decode(b, &m); err != nil {
 		return refuse("%w", err)
@@ -121,7 +121,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 	case m.Config.MediaType != RecordType:
 		return refuse("the type of the record is %.80q, not %q", m.Config.MediaType, RecordType)
 	case m.Config.Size > MaxRecord:
-		return refuse("the record has %d bytes, at most %d are possible", m.Config.Size, MaxRecord)
+		return refuse("the record has %d bytes; the limit is %d", m.Config.Size, MaxRecord)
 	case len(m.Layers) != len(layers):
 		return refuse("it has %d layers instead of %d", len(m.Layers), len(layers))
 	}
@@ -129,7 +129,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 		if want := layers[i]; p.MediaType != want.mediaType {
 			return refuse("layer %d has the type %.80q, not %q", i, p.MediaType, want.mediaType)
 		} else if p.Size > want.most {
-			return refuse("layer %d has %d bytes, at most %d are possible", i, p.Size, want.most)
+			return refuse("layer %d has %d bytes; the limit is %d", i, p.Size, want.most)
 		}
 	}
 	for _, p := range m.Parts() {
@@ -142,7 +142,7 @@ func ParseManifest(b []byte) (Manifest, error) {
 	}
 	// The same manifest has one encoding, so that no second digest names the same bundle.
 	if again, err := m.encode(); err != nil || !bytes.Equal(again, b) {
-		return refuse("it is not written as bakeoff writes it")
+		return refuse("it differs from what bakeoff would write")
 	}
 	return m, nil
 }

@@ -51,7 +51,8 @@ func list(root fs.FS) (out []entry, bytes int64, err error) {
 		return nil
 	})
 	if err == nil && (len(out) > maxFiles || bytes > maxUnpacked) {
-		err = fault.New(fault.Invalid, "%d files of %d bytes; a bundle has at most %d of %d", len(out), bytes, maxFiles,
+		err = fault.New(fault.Invalid, "%d files with %d bytes; the limit of a bundle is %d files with %d "+
+			"bytes", len(out), bytes, maxFiles,
 			int64(maxUnpacked))
 	}
 	return out, bytes, err
@@ -137,7 +138,7 @@ func Unpack(r io.Reader, rec Record, dir string) error {
 			return fault.New(fault.Invalid, "the folder has more than the %d files of %d bytes that the record names", rec.Files,
 				rec.Bytes)
 		case h.Name <= last:
-			return fault.New(fault.Invalid, "%.80q follows %.80q: the order is not that of the names", h.Name, last)
+			return fault.New(fault.Invalid, "%.80q follows %.80q: the files are not sorted by name", h.Name, last)
 		}
 		last = h.Name
 		return writeNew(root, h, content)

@@ -99,7 +99,8 @@ func Check(dir string, m Manifest, rec Record, results []byte) (notes []string, 
 		return nil, fault.Wrap(fault.Invalid, "the folder of the bundle", err)
 	}
 	if string(inside) != string(results) {
-		return nil, fault.New(fault.Invalid, "the results of the bundle are not the %s of its folder", store.ResultsFile)
+		return nil, fault.New(fault.Invalid, "the results of the bundle differ from the %s of its "+
+			"folder", store.ResultsFile)
 	}
 	files, bytes, err := list(run.FS())
 	if err != nil {
@@ -133,7 +134,7 @@ func Check(dir string, m Manifest, rec Record, results []byte) (notes []string, 
 			return notes, err
 		}
 		if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != m.Samples().Digest {
-			return notes, fault.New(fault.Invalid, "the samples of the bundle are not those of its %s", store.ResultsFile)
+			return notes, fault.New(fault.Invalid, "the samples of the bundle differ from those of its %s", store.ResultsFile)
 		}
 	}
 	return notes, nil

@@ -195,7 +195,7 @@ func DecodeResults(b []byte) (res analysis.Results, err error) {
 func (r Record) encode() ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err == nil && len(b) > MaxRecord {
-		return nil, fault.New(fault.Invalid, "the record of run %s has %d bytes, at most %d are possible", r.Run, len(b),
+		return nil, fault.New(fault.Invalid, "the record of run %s has %d bytes; the limit is %d", r.Run, len(b),
 			MaxRecord)
 	}
 	return b, fault.Wrap(fault.Lab, "bundle", err)
@@ -209,7 +209,7 @@ func ParseRecord(b []byte) (Record, error) {
 		return Record{}, fault.New(fault.Invalid, "the record of the bundle: "+format, args...)
 	}
 	if len(b) > MaxRecord {
-		return refuse("it has %d bytes, at most %d are possible", len(b), MaxRecord)
+		return refuse("it has %d bytes; the limit is %d", len(b), MaxRecord)
 	}
 	if err := strictjson.Decode(b, &r); err != nil {
 		return refuse("%w", err)
@@ -226,7 +226,8 @@ func ParseRecord(b []byte) (Record, error) {
 	case !name.ValidDigest("sha256:" + r.JournalSHA256):
 		return refuse("journal_sha256 is not a SHA-256")
 	case r.Files <= 0 || r.Files > maxFiles || r.Bytes < 0 || r.Bytes > maxUnpacked:
-		return refuse("the folder has %d files of %d bytes, at most %d of %d are possible", r.Files, r.Bytes, maxFiles,
+		return refuse("the folder has %d files with %d bytes; the limit is %d files with %d "+
+			"bytes", r.Files, r.Bytes, maxFiles,
 			int64(maxUnpacked))
 	case r.Samples < 0 || r.Blocks < 0 || r.Lacking < 0:
 		return refuse("a count is negative")

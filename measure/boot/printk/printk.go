@@ -108,7 +108,8 @@ func (l *Log) oneClock(all []stampedLine) []stampedLine {
 	kept := all[:0]
 	for _, line := range all {
 		if line.digits != digits {
-			l.Skipped.Add(line.Number, "its time has another number of digits after the point than the others")
+			l.Skipped.Add(line.Number, "its time has another number of digits after the point than the times of the other "+
+				"lines")
 			continue
 		}
 		kept = append(kept, line)

@@ -97,8 +97,8 @@ func Read(file string, data []byte) (r bootmodel.Recording, startNS int64, err e
 	}
 	in.addPortSpans(&r)
 	if len(r.Marks) == 0 {
-		return bootmodel.Recording{}, 0, fault.New(fault.Invalid, "%s:1: no processor read anything over fw_cfg; "+
-			"trace fw_cfg_select, or the machine did not start", file)
+		return bootmodel.Recording{}, 0, fault.New(fault.Invalid, "%s:1: the trace has no read over fw_cfg: either the "+
+			"machine did not start, or QEMU ran without -trace 'fw_cfg_*'", file)
 	}
 	bootmodel.SortMarks(&r)
 	return r, in.start * 1000, nil

@@ -15,10 +15,10 @@ func TestQEMU(t *testing.T) { boottest.Run(t, New()) }
 
 func TestMistakes(t *testing.T) {
 	boottest.Mistakes(t, New(), map[string]string{
-		"x:1: the file is empty":               "\n",
-		"x:1: no line has the form":            "qemu-system-x86_64: terminating on signal 15\n",
-		"x:2: it is too long for a line":       "a\n" + strings.Repeat("x", boot.MaxLine+1) + "\n",
-		"x:1: no processor read anything over": "1@5.000001:fw_cfg_add_file 1\n",
+		"x:1: the file is empty":          "\n",
+		"x:1: no line has the form":       "qemu-system-x86_64: terminating on signal 15\n",
+		"x:2: it is too long for a line":  "a\n" + strings.Repeat("x", boot.MaxLine+1) + "\n",
+		"x:1: the trace has no read over": "1@5.000001:fw_cfg_add_file 1\n",
 	})
 }
 

@@ -116,7 +116,8 @@ func (a ab) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	}
 	const most = 1 << 50
 	if complete > most || failed > most || status > most || !(took > 0) {
-		return r, fmt.Errorf("%g requests in %g s, %g failed, %g with an error status", complete, took, failed, status)
+		return r, fmt.Errorf("impossible counts: %g requests in %g s, %g failed, %g with an error "+
+			"status", complete, took, failed, status)
 	}
 	r.Count("status", int64(status))
 	r.Count("failed", int64(failed))

@@ -145,7 +145,7 @@ func readReport(text []byte) (job, error) {
 	}
 	j := r.Jobs[0]
 	if j.Error == nil {
-		return job{}, fmt.Errorf("the job of %s has no error", r.Version)
+		return job{}, fmt.Errorf("the job of %s has no field error", r.Version)
 	}
 	if *j.Error != 0 {
 		return j, nil // it measured nothing

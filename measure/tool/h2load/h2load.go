@@ -135,11 +135,11 @@ func (h h2load) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, err
 	}
 	if r.Protocol = names[strings.TrimSpace(protocol)]; r.Protocol == "" {
-		return r, fmt.Errorf("h2load names the protocol %.40q", protocol)
+		return r, fmt.Errorf("h2load names an unknown protocol, %.40q", protocol)
 	}
 	if want := p.Text("protocol"); (want == http.Two) != (r.Protocol == workload.HTTP2) {
 		return r, fault.WithFix(fault.New(fault.Subject, "the requests used %s instead of %s", r.Protocol, want),
-			"set protocol: "+http.One+", or a server that offers the other")
+			"set protocol: "+http.One+", or use a server that offers "+want)
 	}
 	asked := tool.WholeSeconds(p, "time").Seconds()
 	if took < 0.9*asked || took > 1.1*asked {

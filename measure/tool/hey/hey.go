@@ -156,12 +156,12 @@ func (h hey) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, err
 	}
 	if !(took > 0) || took > 1e6 || rate > 1e9 {
-		return r, fmt.Errorf("%g requests per second for %g s", rate, took)
+		return r, fmt.Errorf("impossible result: %g requests per second for %g s", rate, took)
 	}
 	// Both are rounded to four decimals.
 	if all := rate * took; math.Abs(all-n.all()) > 0.5+(rate+took)*0.6e-4 {
-		return r, fault.WithFix(fmt.Errorf("%.0f responses and errors are listed of %.0f requests: hey lists the first "+
-			"million", n.all(), all), "use a shorter time, or the workload wrk")
+		return r, fault.WithFix(fmt.Errorf("hey lists only %.0f of %.0f requests as responses or errors: it lists at "+
+			"most the first million", n.all(), all), "use a shorter time, or the workload wrk")
 	}
 	r.Count("status", int64(n.status))
 	r.Count("failed", int64(n.failed))
@@ -170,8 +170,8 @@ func (h hey) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			n.failed)
 	}
 	if timeout := tool.WholeSeconds(p, "timeout"); slowest >= timeout.Seconds() {
-		return r, fault.WithFix(fault.New(fault.Subject, "a response took %g s, and the timeout is %v: hey counts a "+
-			"response whose body the timeout cut off as complete", slowest, timeout), "use a longer timeout")
+		return r, fault.WithFix(fault.New(fault.Subject, "a response took %g s, and the timeout is %v: hey counts as "+
+			"complete a response whose body the timeout cut off", slowest, timeout), "use a longer timeout")
 	}
 	if asked := tool.WholeSeconds(p, "time").Seconds(); took < 0.9*asked {
 		r.OwnTime = fmt.Sprintf("hey reports %g s instead of the %g s that the test lasts", took, asked)

@@ -142,24 +142,24 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 func decodeReport(line []byte) (report, error) {
 	var r report
 	if err := strictjson.Decode(line, &r); err != nil {
-		return r, fmt.Errorf("the line of the script: %w", err)
+		return r, fmt.Errorf("the line that bakeoff's report.lua prints for wrk: %w", err)
 	}
 	if r.Requests == nil || r.Bytes == nil {
-		return r, errors.New("the line of the script lacks the number of requests or of bytes")
+		return r, errors.New("the line that bakeoff's report.lua prints for wrk lacks the number of requests or of bytes")
 	}
 	for _, class := range []string{"connect", "read", "write", "status", "timeout"} {
 		if _, ok := r.Errors[class]; !ok {
-			return r, fmt.Errorf("the line of the script lacks the errors of class %s", class)
+			return r, fmt.Errorf("the line that bakeoff's report.lua prints for wrk lacks the errors of class %s", class)
 		}
 	}
 	const most = 1 << 50
 	for class, n := range r.Errors {
 		if n < 0 || n > most || class == "" {
-			return r, fmt.Errorf("%d errors of class %.40q", n, class)
+			return r, fmt.Errorf("impossible count: %d errors of class %.40q", n, class)
 		}
 	}
 	if !(r.DurationUS > 0) || *r.Requests < 0 || *r.Requests > most {
-		return r, fmt.Errorf("%d requests in %g µs", *r.Requests, r.DurationUS)
+		return r, fmt.Errorf("impossible result: %d requests in %g µs", *r.Requests, r.DurationUS)
 	}
 	return r, nil
 }

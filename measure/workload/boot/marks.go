@@ -140,7 +140,8 @@ func (m Marks) checkMarks() error {
 	case len(m.Moments) > maxMoments || len(m.Absent) > maxMoments:
 		return fmt.Errorf("more than %d moments", maxMoments)
 	case m.Reboot != nil && (m.Reboot.Before == "" || m.Reboot.After == "" || m.Reboot.Before == m.Reboot.After):
-		return fmt.Errorf("the machine was not rebooted: its boot was %.100q and is %.100q", m.Reboot.Before, m.Reboot.After)
+		return fmt.Errorf("the machine was not rebooted: the ID of its boot was %.100q and is "+
+			"%.100q", m.Reboot.Before, m.Reboot.After)
 	case m.TSCHz < 0:
 		return fmt.Errorf("the frequency of the time stamp counter is negative: %v Hz", m.TSCHz)
 	case m.Log != nil && m.Log.UncertaintyNS < 0:
@@ -158,7 +159,7 @@ func (m Marks) checkMarks() error {
 	}
 	for _, x := range m.Moments {
 		if x.Name == "" || len(x.Name) > maxText || len(x.How) > maxText || x.UncertaintyNS != nil && *x.UncertaintyNS < 0 {
-			return fmt.Errorf("moment %.40q is impossible", x.Name)
+			return fmt.Errorf("the moment %.40q has an invalid name, source or uncertainty", x.Name)
 		}
 	}
 	return nil

@@ -178,7 +178,7 @@ func OfSystem(logs wire.BootLog) (bootmodel.Recording, error) {
 	case last != nil:
 		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.NotFound, "the machine has no record of its boot: %w",
 			last),
-			"as root, the log of the kernel can be read")
+			"run bakeoff-agent there as root, who can read the log of the kernel")
 	default:
 		return bootmodel.Recording{}, fault.New(fault.NotFound, "the machine has no record of its boot")
 	}

@@ -128,8 +128,8 @@ func (Workload) Check(p param.Values) error {
 	if p.Duration("repeat") > 0 {
 		for _, name := range []string{"reset", "cleanup", "score", "cost", "seconds"} {
 			if len(p.List(name)) > 0 || p.Text(name) != "" {
-				return fault.WithFix(fault.New(fault.Invalid, "command: repeat cannot be combined with %s, which belongs to one "+
-					"execution", name), "remove repeat")
+				return fault.WithFix(fault.New(fault.Invalid, "command: repeat cannot be combined with %s, which applies to "+
+					"a single execution", name), "remove repeat")
 			}
 		}
 	}

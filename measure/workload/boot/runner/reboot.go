@@ -90,7 +90,7 @@ func (a *answers) addFirst(ctx context.Context, in driver.Instance, p param.Valu
 			if gone, ok := context.Cause(ctx).(ended); ok {
 				return fault.New(fault.Subject, "%s", gone)
 			}
-			return fault.New(fault.Subject, "nothing answers at %s since the reboot", a.server)
+			return fault.New(fault.Subject, "nothing has answered at %s since the reboot", a.server)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func rebooted(ctx context.Context, in driver.Instance, m *boot.Marks, raw worklo
 	before, after := machine.Boots()
 	m.Reboot = &boot.Reboot{Before: before, After: after}
 	if before == after {
-		return fault.New(fault.Lab, "the machine was not rebooted: its boot is still %s", before)
+		return fault.New(fault.Lab, "the machine was not rebooted: the ID of its boot is still %s", before)
 	}
 	log, err := ReadSystem(ctx, in, in.Info().Agent)
 	raw.Keep(boot.System, log)

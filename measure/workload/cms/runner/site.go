@@ -143,7 +143,8 @@ func placeSite(t execution.Target, p param.Values) (*site, error) {
 	case t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "":
 		return nil, fault.New(fault.Lab, "no load generator's side")
 	case !t.Addr.IsValid():
-		return nil, fault.New(fault.Unsupported, "the environment has no address for the load generator")
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "the environment has no address for the load "+
+			"generator"), "give it a network: bakeoff list drivers DRIVER shows the options")
 	}
 	scratch := strings.TrimRight(t.Subject.Info().Scratch, "/")
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#=") {

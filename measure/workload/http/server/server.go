@@ -478,7 +478,8 @@ func New(t execution.Target, p param.Values) (*Server, error) {
 	case t.Peer == nil || t.PeerAgent == "":
 		return nil, fault.New(fault.Lab, "no load generator's side")
 	case !t.Addr.IsValid() && t.State[forwardKey] == "":
-		return nil, fault.New(fault.Unsupported, "the environment has no address for the load generator")
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "the environment has no address for the load "+
+			"generator"), "give it a network: bakeoff list drivers DRIVER shows the options")
 	}
 	scratch := t.Subject.Info().Scratch
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
