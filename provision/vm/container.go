@@ -45,6 +45,7 @@ type container struct {
 	keys *keyboard // nil without a terminal for the program
 	done chan struct{}
 	exit conn.Exit
+	has  limited // the limits that are not always written
 	err  error
 }
 

@@ -93,17 +93,28 @@ func (g *Guest) applyLimits(ctx context.Context, old manifest.Guest) error {
 	return g.ask(ctx, request{Do: "limit", limited: after})
 }
 
-// limit changes the limits of the running container.
+// limit changes the limits of the running container. What stays is not written: the kernel may lack it.
 func (c *container) limit(ctx context.Context, l limited) error {
 	group, err := c.group()
-	if err == nil {
-		err = group.Update(ctx, l.Memory, l.Quota)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = group.SetWeight(ctx, l.Weight)
+	quota := l.Quota
+	if quota == c.has.Quota && group.Limits().Quota == nil {
+		quota = 0
 	}
-	if err == nil {
-		err = group.SetTasks(ctx, l.Tasks)
+	if err = group.Update(ctx, l.Memory, quota); err == nil {
+		c.has.Quota = l.Quota
+	}
+	if err == nil && l.Weight != c.has.Weight {
+		if err = group.SetWeight(ctx, l.Weight); err == nil {
+			c.has.Weight = l.Weight
+		}
+	}
+	if err == nil && l.Tasks != c.has.Tasks {
+		if err = group.SetTasks(ctx, l.Tasks); err == nil {
+			c.has.Tasks = l.Tasks
+		}
 	}
 	if err == nil {
 		err = group.SetSwap(ctx, l.Swap)
@@ -124,6 +135,7 @@ func (c *container) limitMore(ctx context.Context) error {
 	usual := manifest.Guest{Brand: g.Brand}
 	manifest.Complete(&usual)
 	l := limitsOf(g.Guest)
+	c.has = l
 	if l.Weight != usual.CPUShares {
 		err = fault.Op("cpu_shares", group.SetWeight(ctx, l.Weight))
 	}
@@ -134,7 +146,7 @@ func (c *container) limitMore(ctx context.Context) error {
 		return err
 	}
 	err = fault.Op("max_lwps", group.SetTasks(ctx, l.Tasks))
-	if l.Tasks == usual.MaxLWPs && fault.Is(err, fault.Unsupported) {
+	if l.Tasks == usual.MaxLWPs {
 		return nil // the default limits only where the kernel can
 	}
 	return err
