@@ -61,7 +61,7 @@ func (l *linter) checkEntries() {
 		if e.Loader == "" || e.PartUUID == "" {
 			continue
 		}
-		id := strings.ToLower(e.PartUUID + e.Loader)
+		id := strings.ToLower(e.PartUUID + loaderPath(e.Loader))
 		if first, ok := seen[id]; ok {
 			l.report(
 				"entries-doubled",

@@ -196,6 +196,11 @@ func (l *linter) consequence(files []string) string {
 func (l *linter) checkInitramfs() {
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
+		if slices.ContainsFunc(l.Kernels, func(k installed.Kernel) bool {
+			return k.Initramfs == name && isUnset(k.ZFSModule)
+		}) {
+			continue // kernel-without-zfs
+		}
 		if isUnset(i.ZFSModule) && l.rootSet != "" {
 			l.report(
 				"initramfs-lacks-zfs",
@@ -356,6 +361,9 @@ func (l *linter) checkInitramfsTools() {
 				fmt.Sprintf("KEYFILE_PATTERN=%q, then %s", l.resume.key, l.rebuild()))
 		}
 	}
+	if l.resume == nil {
+		l.checkKeysInside()
+	}
 	umask := ""
 	confs := files(l.root, "etc/initramfs-tools/conf.d", "")
 	for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"}, confs...) {
@@ -388,6 +396,11 @@ func (l *linter) checkKeysInside() {
 			}
 			switch {
 			case inside || len(have) == 0:
+			case k.pool && !l.encrypted("/"+name) && within(k.path, "/etc/zfs"): // it should not be there
+			case k.pool && !l.encrypted("/"+name):
+				l.report("key-not-in-initramfs", Error, k.of+" keylocation",
+					"The initramfs has no "+k.path+", and must not, as it is on a filesystem that is not encrypted: nothing opens "+
+						"the pool while the system starts.", "zfs set keylocation=prompt "+k.of)
 			case k.pool && !within(k.path, "/etc/zfs"):
 				l.report("key-not-in-initramfs", Error, k.of+" keylocation",
 					"zfs-initramfs copies the keys in /etc/zfs only: nothing opens the pool while the system starts.",

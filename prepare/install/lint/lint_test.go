@@ -675,6 +675,23 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			other.Path, other.Files = "efi/EFI/Linux/older.efi", nil
 			m.UKI = append(m.UKI, other)
 		}, "dracut-items-missing", "etc/dracut.conf.d/zfs.conf"},
+		{debianMachine, func(m *machine) {
+			m.Kernels[0].ZFSModule = truth(false)
+			m.image(func(i *installed.Initramfs) { i.ZFSModule = truth(false) })
+		}, "kernel-without-zfs", debKernelAt},
+		{oldDebianMachine, func(m *machine) {
+			m.Hibernation = false
+			m.set("rpool", "keylocation", "file:///root/rpool.key")
+			m.write("root/rpool.key", "a passphrase")
+		}, "key-not-in-initramfs", "rpool keylocation"},
+		{voidMachine, func(m *machine) {
+			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0005", Active: true, PartUUID: espID,
+				Loader: "/efi/zbm/vmlinuz.efi"})
+		}, "entries-doubled", "efibootmgr"},
+		{grubMachine, func(m *machine) {
+			m.set("rpool", "keylocation", "file:///root/rpool.key")
+			m.write("root/rpool.key", "a passphrase")
+		}, "key-not-in-initramfs", "rpool keylocation"},
 		{voidMachine, func(m *machine) { m.write("etc/hostid", "\x12\x34\xab\xcd") }, "hostid-form", "etc/hostid"},
 		{voidMachine, func(m *machine) {
 			m.Swaps[0].Size = 8 * gibi

@@ -169,7 +169,7 @@ func (l *linter) checkVoid() {
 func (l *linter) checkVoidKernel() {
 	ignored := map[string]string{}
 	where := "etc/xbps.d"
-	for _, f := range files(l.root, "etc/xbps.d", ".conf") {
+	for _, f := range append(files(l.root, "usr/share/xbps.d", ".conf"), files(l.root, "etc/xbps.d", ".conf")...) {
 		for _, line := range lines(l.text(f)) {
 			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "ignorepkg" {
 				ignored[strings.TrimSpace(value)] = f
