@@ -59,7 +59,7 @@ func mask(cpus []int) ([]string, error) {
 	var bits uint64
 	for _, c := range cpus {
 		if c < 0 || c > 63 {
-			return nil, fault.New(fault.Unsupported, "usched of DragonFly knows 64 CPUs, and CPU %d is beyond", c)
+			return nil, fault.New(fault.Unsupported, "usched of DragonFly supports only the CPUs 0 to 63, not CPU %d", c)
 		}
 		bits |= 1 << c
 	}
@@ -76,7 +76,7 @@ func onIllumos(cpus []int, set string) ([]string, error) {
 	if len(cpus) == 1 {
 		return []string{"sh", "-c", bind, "sh", strconv.Itoa(cpus[0])}, nil
 	}
-	return nil, fault.WithFix(fault.New(fault.Unsupported, "illumos binds a program to one CPU, and to more of them only "+
-		"with a processor set, which takes them away from everything else"),
+	return nil, fault.WithFix(fault.New(fault.Unsupported, "illumos binds a program to one CPU; several CPUs need a "+
+		"processor set, which no other program can use"),
 		"create one (psrset -c 2 3) and write its number: processor-set: 1; or write the name of a resource pool")
 }

@@ -113,7 +113,8 @@ func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid i
 	}
 	if g.name = groupOf(string(text)); id == "" || !strings.Contains(g.name, id) {
 		return nil, fault.New(fault.Lab,
-			"control group %s: process %d is in %q, not in one of %s: does the engine run on this host?", label, pid, g.name, id)
+			"control group %s: process %d is in the group %q, which is not that of the container %s: does the engine run "+
+				"on this host?", label, pid, g.name, id)
 	}
 	if g.dirs, err = g.exists(ctx); err != nil {
 		return nil, err
@@ -172,7 +173,8 @@ func (g *Group) Extend(ctx context.Context, hierarchy string) error {
 
 func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	if !name.ValidLabel(label) {
-		return nil, fault.New(fault.Invalid, "control group: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+		return nil, fault.New(fault.Invalid, "control group: %q is not a label: use 1 to 40 of the characters a-z, 0-9 "+
+			"and -", label)
 	}
 	return &Group{host: host, files: conn.FilesOf(host), layout: l, label: label, name: path.Join(parent, label)}, nil
 }

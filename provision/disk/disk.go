@@ -97,7 +97,7 @@ func Grow(ctx context.Context, host conn.Conn, file, format string, size int64) 
 		return err
 	}
 	if have > size {
-		return fault.New(fault.Invalid, "the disk has %d bytes, and cannot become smaller (%d)", have, size)
+		return fault.New(fault.Invalid, "the disk has %d bytes and cannot shrink to %d", have, size)
 	}
 	return run(ctx, host, "qemu-utils", nil, "qemu-img", "resize", "-q", "-f", format, file, fmt.Sprint(size))
 }

@@ -113,7 +113,7 @@ func Check(doc driver.Doc, spec driver.Spec, leastMemory unit.Bytes) error {
 	case spec.CPUs < 1:
 		return fault.New(fault.Invalid, "cpus must be at least 1 (got %d)", spec.CPUs)
 	case !name.ValidLabel(spec.Label):
-		return fault.New(fault.Invalid, "label must be 1 to 40 of a-z, 0-9 and - (got %q)", spec.Label)
+		return fault.New(fault.Invalid, "label must have 1 to 40 of the characters a-z, 0-9 and - (got %q)", spec.Label)
 	case leastMemory > 0 && (spec.Memory%unit.MiB != 0 || spec.Memory < leastMemory):
 		return fault.New(fault.Invalid, "memory must be a whole number of MiB and at least %v (got %v)",
 			leastMemory, spec.Memory)

@@ -59,7 +59,7 @@ func (s *Store) filesDir(digest string) string {
 }
 
 // noFiles is the remedy for files in a disk.
-const noFiles = "write the files to the disk, or write rootfs: with its root file system as image"
+const noFiles = "write the files to the disk yourself, or name its root file system as the image, with rootfs:"
 
 // Pack keeps a copy of a source in the store, unless it has one. If the source does
 // not have this digest any more, the error is of kind fault.Invalid.

@@ -276,7 +276,8 @@ func (s *Store) obtainRoot(ctx context.Context, req Request) (Root, error) {
 	}
 	if len(req.Files) > 0 {
 		if img.Dir == "" {
-			return Root{}, fault.WithFix(fault.New(fault.Invalid, "bakeoff places no files in %s", req.Ref), noFiles)
+			return Root{}, fault.WithFix(fault.New(fault.Invalid, "%s is a disk, and bakeoff cannot place files in a "+
+				"disk", req.Ref), noFiles)
 		}
 		if img, dir, err = s.derivedRoot(req, img); err != nil {
 			return Root{}, fault.Op("place files in "+req.Ref, err)

@@ -24,7 +24,7 @@ func (s *Store) Import(ctx context.Context, name string) (Stored, error) {
 	switch ref.Kind {
 	case reference.Registry, reference.OCIArchive, reference.DockerArchive, reference.Layout:
 	case reference.Rootfs:
-		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%s is a root file system and no image", name),
+		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%s is a root file system, not an image", name),
 			"run bakeoff image create "+ref.Path+" NAME:VERSION")
 	default:
 		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%s cannot be imported", name),

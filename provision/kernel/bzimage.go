@@ -70,7 +70,8 @@ func payload(image []byte) ([]byte, error) {
 	begin := (sectors+1)*512 + int64(binary.LittleEndian.Uint32(image[setupPayload:]))
 	end := begin + int64(binary.LittleEndian.Uint32(image[setupPayload+4:]))
 	if begin+4 >= end || end > int64(len(image)) {
-		return nil, fmt.Errorf("the packed kernel lies at bytes %d to %d of %d", begin, end, len(image))
+		return nil, fmt.Errorf("the header places the packed kernel at bytes %d to %d, but the file has %d "+
+			"bytes", begin, end, len(image))
 	}
 	return image[begin:end], nil
 }

@@ -190,7 +190,7 @@ func parseConfig(text []byte) (map[string]string, error) {
 		return nil, nil
 	}
 	if len(text) > maxConfig {
-		return nil, fault.New(fault.Invalid, "the configuration has %d bytes; at most %d are possible", len(text), maxConfig)
+		return nil, fault.New(fault.Invalid, "the configuration has %d bytes; the limit is %d", len(text), maxConfig)
 	}
 	all := map[string]string{}
 	s := bufio.NewScanner(bytes.NewReader(text))

@@ -164,7 +164,7 @@ func lzop(data []byte) ([]byte, error) {
 func lzopBlock(b *cursor, size int, flags uint32) ([]byte, error) {
 	packed := int(b.number(4))
 	if size > lzopMaxBlock || packed > size {
-		return nil, fmt.Errorf("an lzop block has %d bytes for %d", packed, size)
+		return nil, fmt.Errorf("an lzop block has an invalid size: %d bytes packed, %d unpacked", packed, size)
 	}
 	var sums [2]uint32 // of the unpacked block
 	if flags&lzopAdlerOut != 0 {

@@ -138,7 +138,7 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 		return fault.Op("uplink "+link, err)
 	}
 	if slices.Contains(bridges, link) { // the kernel keeps it in its namespace
-		return fault.WithFix(fault.New(fault.Unsupported, "uplink %s is a bridge, which cannot be a part of another",
+		return fault.WithFix(fault.New(fault.Unsupported, "uplink %s is a bridge, which cannot be a port of another bridge",
 			link),
 			"name one of its ports after `ip link set PORT nomaster`, or one end of a veth whose other end is its port")
 	}
@@ -463,7 +463,7 @@ var (
 // check refuses names that ip would read as further words or lines.
 func check(label string, n *Network) error {
 	if !name.ValidLabel(label) {
-		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
+		return fault.New(fault.Invalid, "network: %q is not a label: use 1 to 40 of the characters a-z, 0-9 and -", label)
 	}
 	if n != nil && !(validName.MatchString(n.Namespace) && validName.MatchString(n.Bridge) && n.Addr.IsValid() &&
 		name.ValidMAC(n.MAC)) {

@@ -47,7 +47,7 @@ func checkOther(m channel.Machine, boot string, own facts.Hardware) error {
 		return fault.WithFix(fault.New(fault.Unsupported, "it is the machine that bakeoff runs on: both have the %s", by),
 			UseAnother)
 	case m.Boot == "":
-		return fault.New(fault.Unsupported, "bakeoff cannot distinguish two boots of its system")
+		return fault.New(fault.Unsupported, "bakeoff cannot distinguish two boots of this system")
 	}
 	return nil
 }

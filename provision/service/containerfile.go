@@ -84,7 +84,7 @@ func ParseContainerfile(file, name string, src []byte, given map[string]string) 
 	case !c.from && r.Err() == nil:
 		c.Add(yamltree.Position{}, "begin with FROM and an image", "the file has no FROM")
 	case len(c.d.Steps) > maxSteps:
-		c.Add(yamltree.Position{}, "make fewer", "the service has %d steps, and at most %d are possible", len(c.d.Steps),
+		c.Add(yamltree.Position{}, "make fewer", "the service has %d steps; the limit is %d", len(c.d.Steps),
 			maxSteps)
 	}
 	for n := range given {
@@ -175,7 +175,7 @@ func (c *containerfile) baseImage(in instruction) {
 	words := strings.Fields(rest)
 	switch {
 	case c.from:
-		c.Add(in.Position, "write one FROM; build what another stage makes as a service of its own",
+		c.Add(in.Position, "write one FROM, and make each other stage a service of its own",
 			"bakeoff reads one stage, and this is another one")
 		return
 	case len(words) != 1 && (len(words) != 3 || !strings.EqualFold(words[1], "as")):

@@ -172,7 +172,7 @@ func (doc *document) definition(c checker, file, name string) *Definition {
 		d.Size = size
 	}
 	if len(d.Steps) > maxSteps {
-		c.Add(yamltree.Position{Line: 1, Column: 1}, "make fewer", "the service has %d steps, and at most %d are possible",
+		c.Add(yamltree.Position{Line: 1, Column: 1}, "make fewer", "the service has %d steps; the limit is %d",
 			len(d.Steps), maxSteps)
 	}
 	return d

@@ -137,7 +137,7 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 	// The other devices are the disk of the image, the console, and the CD for cloud-init.
 	if n := len(g.Disks) + len(g.NICs) + 3; n > bhyve.MaxDevices {
 		add("disks", len(g.Disks), "with NICs, console and CD the guest has "+strconv.Itoa(n)+" devices",
-			"at most "+strconv.Itoa(bhyve.MaxDevices)+" fit")
+			"remove disks or NICs: at most "+strconv.Itoa(bhyve.MaxDevices)+" devices fit")
 	}
 	for i, text := range g.Ports {
 		if p, err := ParsePort(text); err == nil && len(g.NICs) == 0 && !p.Host.Addr().Is4() {

@@ -380,7 +380,7 @@ func TestDiskOfRunGrows(t *testing.T) {
 			func(dir string) error { return p.Fill(t.Context(), dir) })
 		switch {
 		case want == "":
-			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "cannot become smaller") {
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "cannot shrink to") {
 				t.Errorf("%v: %v", size, err)
 			}
 		case err != nil:

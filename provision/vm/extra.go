@@ -60,7 +60,7 @@ func ParseExtra(words []string) (x Extra, err error) {
 			}
 			x.drives = append(x.drives, d)
 		default:
-			return wrong("it says nothing about a start")
+			return wrong("it is not an option of a start")
 		}
 	}
 	return x, nil

@@ -72,7 +72,7 @@ func fitFirecracker(g manifest.Guest, tags Tags, add func(path string, value any
 			add(path+"model", n.Model, "Firecracker's only network card is virtio", "remove it, or use driver qemu")
 		}
 		if n.MTU != 0 {
-			add(path+"mtu", n.MTU, "Firecracker tells its guest no mtu", "remove it, or use driver qemu")
+			add(path+"mtu", n.MTU, "Firecracker does not pass an mtu to its guest", "remove it, or use driver qemu")
 		}
 	}
 }

@@ -110,7 +110,7 @@ func (p *portStore) set(key string, value *string) error {
 			}
 		}
 		if size > maxMetadata {
-			return fmt.Errorf("the guest would have %d bytes of metadata; at most %d are kept", size, maxMetadata)
+			return fmt.Errorf("the guest would have %d bytes of metadata; the limit is %d", size, maxMetadata)
 		}
 		change["set_"+which] = map[string]string{key: *value}
 	}

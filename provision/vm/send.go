@@ -205,7 +205,7 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 func readGuest(r *stream.Reader, tags Tags, storage Storage) (m manifest.Guest, d sent, err error) {
 	name, err := r.Next()
 	if err == nil && name != partGuest {
-		err = fault.New(fault.Invalid, "the stream does not begin with a guest")
+		err = fault.New(fault.Invalid, "the stream does not begin with the description of a guest")
 	}
 	if err != nil {
 		return m, d, err
@@ -247,7 +247,7 @@ var (
 func (d *sent) check(brand manifest.Brand) error {
 	b, want := d.Boot, []string{}
 	wrong := func(what string, value any) error {
-		return fault.New(fault.Invalid, "the description of the guest has the %s %q", what, value)
+		return fault.New(fault.Invalid, "the stream's description of the guest has an invalid %s: %q", what, value)
 	}
 	for _, c := range []struct{ what, name, value string }{{"kernel", partKernel, b.Kernel},
 		{"initrd", partInitrd, b.Initrd}} {
@@ -278,7 +278,7 @@ func (d *sent) check(brand manifest.Brand) error {
 		case !form.MatchString(x.Path) || slices.Contains(want, x.Path):
 			return wrong("disk", x.Path)
 		case x.Format != format || x.Folder != "" || x.Snapshot || x.Cache != "writeback" || x.AIO != "threads":
-			return wrong("form of a disk", x.Format)
+			return wrong("format of a disk", x.Format)
 		case !diskSerial.MatchString(x.Serial):
 			return wrong("serial number", x.Serial)
 		case x.Controller != "" && !slices.Contains(qemu.Controllers(), x.Controller) &&

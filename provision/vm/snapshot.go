@@ -101,7 +101,7 @@ func (g *Guest) ownDisks(b Boot) (at []int, files []string, err error) {
 		case d.CDROM: // nobody writes to it
 		case d.Format == "raw" && !filepath.IsAbs(d.Path):
 			return nil, nil, fault.WithFix(fault.New(fault.Unsupported, "disks.%d: guests of %s have raw disks, which "+
-				"keep no snapshots and are not sent", i, hypervisorOf(g.Driver)), "stop the guest and copy "+g.Path(d.Path))
+				"bakeoff can neither snapshot nor send", i, hypervisorOf(g.Driver)), "stop the guest and copy "+g.Path(d.Path))
 		case !filepath.IsAbs(d.Path):
 			at, files = append(at, i), append(files, g.Path(d.Path))
 		default:

@@ -18,7 +18,8 @@ const emptyMemory = 1 << 20
 
 func (m *machine) saveSnapshot(ctx context.Context, id, dir string) (memory bool, err error) {
 	if len(m.v.extra.Disks) > 0 { // without them, the memory fits no machine
-		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine has disks that only this start has"),
+		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine was started with extra disks, which its "+
+			"manifest does not have"),
 			"run `bakeoff vm reboot "+m.v.g.UUID+"`")
 	}
 	if len(m.v.daemons) > 0 {

@@ -472,7 +472,7 @@ func readJSON(name string, v any) error {
 		return err
 	}
 	if info.Size() > maxJSON {
-		return fault.New(fault.Lab, "%s has %d bytes; at most %d are read", name, info.Size(), maxJSON)
+		return fault.New(fault.Lab, "%s has %d bytes; the limit is %d", name, info.Size(), maxJSON)
 	}
 	b, err := os.ReadFile(name)
 	if err != nil {

@@ -62,7 +62,7 @@ func createDataset(ctx context.Context, host conn.Conn, dir, at string, v Volume
 	}
 	if err := run(ctx, host, append(argv, dataset)...); err != nil {
 		return "", fault.WithFix(fault.Wrap(fault.Unsupported, "zfs create", err),
-			"`zfs get all "+v.Pool+"` lists what this host's ZFS has, and zfs list what is free")
+			"`zfs get all "+v.Pool+"` lists the properties that this host's ZFS has, and zfs list shows the free space")
 	}
 	return dataset, nil
 }

@@ -39,9 +39,9 @@ func Check(v Volume) error {
 		text := v.Properties[name]
 		switch {
 		case len(known) == 0:
-			return fault.New(fault.Invalid, "volume %s: the backing %s has no properties", v.Path, v.Backing)
+			return fault.New(fault.Invalid, "volume %s: the backing %s cannot have properties", v.Path, v.Backing)
 		case !slices.Contains(known, name):
-			return fault.New(fault.Invalid, "volume %s: %s has no property %q; there are %s", v.Path, v.Backing, name,
+			return fault.New(fault.Invalid, "volume %s: %s has no property %q; use one of %s", v.Path, v.Backing, name,
 				strings.Join(known, ", "))
 		case !value.MatchString(text):
 			return fault.New(fault.Invalid, "volume %s: invalid value %q for %s", v.Path, text, name)

@@ -234,7 +234,7 @@ func TestPropertiesAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		backing, name, text, says string
 	}{
-		{Ext4, "compression", "lz4", "has no properties"},
+		{Ext4, "compression", "lz4", "cannot have properties"},
 		{ZFS, "mountpoint", "/etc", "no property"},
 		{ZFS, "compression", "gzip-6,exec=on", "invalid value"},
 		{ZFS, "recordsize", "100KiB", "power of two"},

@@ -65,7 +65,7 @@ func (p Pool) Create(ctx context.Context, host, within conn.Conn, at string, pro
 	}
 	if err := p.run(ctx, host, append(argv, p.name, p.File)...); err != nil {
 		return fault.WithFix(fault.Wrap(fault.Unsupported, "zpool create", err),
-			"`zfs get all` lists what this host's ZFS has; zfs-fuse has gzip-1…9, lzjb and zle")
+			"`zfs get all` lists the properties that this host's ZFS has; zfs-fuse has gzip-1…9, lzjb and zle")
 	}
 	return nil
 }

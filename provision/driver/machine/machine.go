@@ -132,7 +132,7 @@ func mayReboot(m channel.Machine, o options) error {
 		return err
 	}
 	if m.UID != 0 && len(o.command) == 0 {
-		return fault.WithFix(fault.New(fault.Unsupported, "the user with the number %d may not reboot it", m.UID),
+		return fault.WithFix(fault.New(fault.Unsupported, "the user with the ID %d may not reboot the machine", m.UID),
 			"reach it as root, or write reboot-command: [sudo, -n, reboot]")
 	}
 	return permitted(o)
@@ -158,7 +158,7 @@ func (d Driver) Validate(spec driver.Spec) error {
 	}
 	switch {
 	case !name.ValidLabel(spec.Label):
-		return fault.New(fault.Invalid, "label must be 1 to 40 of a-z, 0-9 and - (got %q)", spec.Label)
+		return fault.New(fault.Invalid, "label must have 1 to 40 of the characters a-z, 0-9 and - (got %q)", spec.Label)
 	case !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/":
 		return fault.New(fault.Invalid, "directory must be an absolute path below / (got %q)", spec.Dir)
 	case len(spec.CPUSet) == 0:

@@ -169,7 +169,7 @@ var kept = []string{"/run/systemd/nspawn/propagate", "/run/systemd/nspawn/unix-e
 // remains removes these directories.
 func remains(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
 	if !name.ValidLabel(left.Label) {
-		return nil, fault.New(fault.Invalid, "%q is not a label of 1 to 40 of a-z, 0-9 and -", left.Label)
+		return nil, fault.New(fault.Invalid, "%q is not a label: use 1 to 40 of the characters a-z, 0-9 and -", left.Label)
 	}
 	var found []string
 	for _, at := range kept {

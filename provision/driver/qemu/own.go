@@ -85,7 +85,7 @@ func (o options) refuseForSystem(k qemu.KernelFile) error {
 	switch {
 	case o.system == systemWindows && o.kernel != "":
 		return refuse(optSystem, "remove "+optKernel+", and write machine: "+qemu.Q35,
-			"the boot loader of a disk starts Windows, not QEMU")
+			"only the boot loader of a disk can start Windows; QEMU cannot")
 	case o.instructions && k.System != "" && k.System != systemLinux:
 		return refuse(optClock+": "+clockInstructions, "measure it on the clock "+clockHost,
 			"only Linux reports its moments on this clock (%s)", k.Version)
@@ -95,8 +95,8 @@ func (o options) refuseForSystem(k qemu.KernelFile) error {
 		return refuse(optFirmware, "remove "+optFirmware, "a NetBSD kernel hangs with %s, which makes no MP table",
 			qemu.QBoot)
 	case minimal && o.acpi == acpiOn:
-		return refuse(optACPI, "remove "+optACPI, "a NetBSD kernel finds its devices by the words that QEMU puts on the "+
-			"command line without ACPI")
+		return refuse(optACPI, "remove "+optACPI, "a NetBSD kernel finds its devices on its command line, where QEMU "+
+			"lists them only without ACPI")
 	case minimal && k.System == systemNetBSD && !k.DeviceWords:
 		return refuse(optKernel, "name a kernel of the kind MICROVM, or write machine: "+qemu.Q35,
 			"%s does not read virtio_mmio.device= from its command line, so it would find neither disk nor network (%s)",

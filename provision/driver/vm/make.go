@@ -52,7 +52,7 @@ func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
 		err = fault.New(fault.Invalid, "this is not a regular file")
 	}
 	if err == nil && info.Size() > maxManifest {
-		err = fault.New(fault.Invalid, "the file has %d bytes; at most %d are read", info.Size(), maxManifest)
+		err = fault.New(fault.Invalid, "the file has %d bytes; the limit is %d", info.Size(), maxManifest)
 	}
 	var text []byte
 	if err == nil {

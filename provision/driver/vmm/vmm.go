@@ -129,7 +129,8 @@ func validate(spec driver.Spec) (options, error) {
 	case spec.CPUs != 1:
 		err = fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm supports one", spec.CPUs), "write cpus: 1")
 	case spec.Network != nil:
-		err = fault.New(fault.Unsupported, "vmm does not support the experiment's network")
+		err = fault.WithFix(fault.New(fault.Unsupported, "vmm does not support the experiment's network"), "remove the "+
+			"cells whose load comes from outside, or use another driver")
 	}
 	return o, err
 }

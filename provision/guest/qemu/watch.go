@@ -93,7 +93,7 @@ func (e *events) keptLog() *driver.HypervisorLog {
 // debug port.
 func (g *Guest) Log(ctx context.Context) (log *driver.HypervisorLog, err error) {
 	if log = g.events.keptLog(); log == nil {
-		return nil, fault.New(fault.Lab, "QEMU wrote none of the events that it was asked for")
+		return nil, fault.New(fault.Lab, "QEMU wrote none of the trace events that bakeoff asked for")
 	}
 	if log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, g.Host); err != nil {
 		return nil, err

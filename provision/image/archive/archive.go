@@ -197,11 +197,11 @@ func document(s source, name string) ([]byte, error) {
 	}
 	defer r.Close()
 	if size > layout.MaxDocument {
-		return nil, fault.New(fault.Invalid, "%s has %d bytes, and at most %d are possible", name, size, layout.MaxDocument)
+		return nil, fault.New(fault.Invalid, "%s has %d bytes; the limit is %d", name, size, layout.MaxDocument)
 	}
 	b, err := io.ReadAll(io.LimitReader(r, layout.MaxDocument))
 	if err == nil && int64(len(b)) < size {
-		err = fault.New(fault.Invalid, "the archive ends in %s", yamltree.Show(name))
+		err = fault.New(fault.Invalid, "the archive ends within %s", yamltree.Show(name))
 	}
 	return b, err
 }
@@ -341,7 +341,7 @@ func parseSaved(b []byte) (saved, error) {
 	case len(all) == 0 || all[0].Config == "":
 		return saved{}, fault.New(fault.Invalid, "the archive holds no image")
 	case len(all[0].Layers) > maxSaved:
-		return saved{}, fault.New(fault.Invalid, "the image has %d layers, and at most %d are possible", len(all[0].Layers),
+		return saved{}, fault.New(fault.Invalid, "the image has %d layers; the limit is %d", len(all[0].Layers),
 			maxSaved)
 	}
 	return all[0], nil
@@ -406,7 +406,7 @@ func measure(ctx context.Context, s source, name string) (v1.Descriptor, error) 
 		}
 		h.Write(buffer[:m])
 		if n += int64(m); err != nil && n < size {
-			return v1.Descriptor{}, fault.New(fault.Invalid, "the archive ends in %s", yamltree.Show(name))
+			return v1.Descriptor{}, fault.New(fault.Invalid, "the archive ends within %s", yamltree.Show(name))
 		}
 	}
 	return v1.Descriptor{MediaType: kind, Size: size,

@@ -72,7 +72,7 @@ func parseManifest(b []byte) (v1.Manifest, error) {
 	case m.MediaType != "" && !m.MediaType.IsImage():
 		return m, fault.New(fault.Invalid, "%q is not the manifest of an image", m.MediaType)
 	case len(m.Layers) > maxLayers:
-		return m, fault.New(fault.Invalid, "the image has %d layers, and at most %d are possible", len(m.Layers), maxLayers)
+		return m, fault.New(fault.Invalid, "the image has %d layers; the limit is %d", len(m.Layers), maxLayers)
 	case m.Config.Size > MaxDocument:
 		return m, tooLarge(m.Config)
 	}
@@ -107,7 +107,7 @@ func ParseIndex(b []byte) (v1.IndexManifest, error) {
 	case x.MediaType != "" && !x.MediaType.IsIndex():
 		return x, fault.New(fault.Invalid, "%q is not an index", x.MediaType)
 	case len(read.Manifests) > maxImages:
-		return x, fault.New(fault.Invalid, "the index has %d images, and at most %d are possible",
+		return x, fault.New(fault.Invalid, "the index has %d images; the limit is %d",
 			len(read.Manifests), maxImages)
 	}
 	var damaged error
@@ -132,7 +132,7 @@ func ParseIndex(b []byte) (v1.IndexManifest, error) {
 // document decodes one JSON value.
 func document(b []byte, v any) error {
 	if len(b) > MaxDocument {
-		return fmt.Errorf("it has %d bytes, and at most %d are possible", len(b), MaxDocument)
+		return fmt.Errorf("it has %d bytes; the limit is %d", len(b), MaxDocument)
 	}
 	return json.NewDecoder(bytes.NewReader(b)).Decode(v)
 }

@@ -173,7 +173,8 @@ type Partial struct {
 // Begin continues a blob, or begins it if none of its bytes are there.
 func (l *Layout) Begin(d v1.Descriptor) (*Partial, error) {
 	if d.Digest.Algorithm != "sha256" || len(d.Digest.Hex) != sha256.Size*2 || d.Size < 0 {
-		return nil, fault.New(fault.Invalid, "%s with %d bytes is not a blob", d.Digest, d.Size)
+		return nil, fault.New(fault.Invalid, "the blob %s with %d bytes has an invalid digest or size: bakeoff reads "+
+			"sha256 only", d.Digest, d.Size)
 	}
 	f, err := os.OpenFile(filepath.Join(l.Dir, partialDir, d.Digest.Hex), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -403,7 +404,7 @@ func (l *Layout) listFiles(dir string, take func(name string) bool) ([]string, e
 }
 
 func tooLarge(d v1.Descriptor) error {
-	return fault.New(fault.Invalid, "%s %s has %d bytes, and at most %d are possible", describeDocument(d),
+	return fault.New(fault.Invalid, "%s %s has %d bytes; the limit is %d", describeDocument(d),
 		d.Digest, d.Size, MaxDocument)
 }
 

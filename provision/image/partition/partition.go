@@ -133,7 +133,7 @@ func entryOf(number int, e []byte) part {
 // within refuses a partition that does not lie on its disk.
 func (p part) within(size int64) error {
 	if p.Offset <= 0 || p.Size <= 0 || p.Offset > size || p.Size > size-p.Offset {
-		return gpt.Damaged("partition %d does not lie on the disk, which has %d bytes", p.Number, size)
+		return gpt.Damaged("partition %d does not lie within the disk, which has %d bytes", p.Number, size)
 	}
 	return nil
 }
@@ -215,8 +215,8 @@ func checkExt(disk io.ReaderAt, r Range) error {
 		blocks |= uint64(le.Uint32(super[336:])) << 32
 	}
 	if shift > 6 || blocks == 0 || blocks > uint64(r.Size)>>(10+shift) {
-		return fault.WithFix(fault.New(fault.Invalid, "the file system of the disk is larger than its "+
-			"place, which has %d bytes",
+		return fault.WithFix(fault.New(fault.Invalid, "the file system is larger than the disk or partition that "+
+			"contains it (%d bytes)",
 			r.Size), "copy the whole disk again")
 	}
 	return nil
@@ -250,7 +250,7 @@ func QCOW2(head []byte) (bool, error) {
 		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file is encrypted"),
 			"decrypt it: qemu-img convert -O raw FILE FILE.raw")
 	case be.Uint64(head[24:]) > maxVirtual:
-		return true, fault.New(fault.Invalid, "the qcow2 file describes a disk of %d bytes, and at most %d are possible",
+		return true, fault.New(fault.Invalid, "the qcow2 file describes a disk of %d bytes; the limit is %d",
 			be.Uint64(head[24:]), int64(maxVirtual))
 	}
 	return true, nil

@@ -133,7 +133,7 @@ func TestRoot(t *testing.T) {
 		"LVM in a partition": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 16); copy(d[17*sector:], "LABELONE") }, Range{},
 			"is LVM"},
 		"nothing": {func([]byte) {}, Range{}, "neither a partition table nor a file system"},
-		"cut":     {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than its place"},
+		"cut":     {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than the disk or partition"},
 	} {
 		disk := make([]byte, size)
 		c.make(disk)

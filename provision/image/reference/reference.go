@@ -99,7 +99,7 @@ func Parse(text string) (Reference, error) {
 		return r, r.inputError(forms, "byte %d is a space or a character that cannot be printed", i+1)
 	}
 	if len(text) > maxText {
-		return r, fault.New(fault.Invalid, "the name of an image has %d bytes, and at most %d are possible", len(text),
+		return r, fault.New(fault.Invalid, "the name of an image has %d bytes; the limit is %d", len(text),
 			maxText)
 	}
 	word, rest, colon := strings.Cut(text, ":")

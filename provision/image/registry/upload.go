@@ -70,7 +70,7 @@ func (s *session) pushBlob(ctx context.Context, d v1.Descriptor, from *layout.La
 var errNoChunks = errors.New("the registry accepts no chunks")
 
 // errForgotten says that a registry does not know an upload any more.
-var errForgotten = errors.New("the registry has forgotten what it got of a blob")
+var errForgotten = errors.New("the registry lost the uploaded part of a blob")
 
 // send sends what the registry does not have yet. gain says that it has more now.
 func (u upload) send(ctx context.Context, l *login) (gain bool, err error) {

@@ -37,7 +37,7 @@ func allowed(name, value string) error {
 		return refusal("the name of an extended attribute has %d bytes, and 1 to %d are possible",
 			len(name), maxAttributeName)
 	case len(value) > maxAttribute:
-		return refusal("the extended attribute %s has %d bytes, and at most %d are possible", forMessage(name), len(value),
+		return refusal("the extended attribute %s has %d bytes; the limit is %d", forMessage(name), len(value),
 			maxAttribute)
 	}
 	return nil

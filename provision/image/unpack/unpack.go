@@ -211,7 +211,7 @@ func relativePath(name string) (string, error) {
 	case name == "":
 		return "", refusal("the path is empty")
 	case len(name) > maxPath:
-		return "", refusal("the path has %d bytes, and at most %d are possible", len(name), maxPath)
+		return "", refusal("the path has %d bytes; the limit is %d", len(name), maxPath)
 	case strings.ContainsRune(name, 0):
 		return "", refusal("the path has a zero byte")
 	}
@@ -220,7 +220,7 @@ func relativePath(name string) (string, error) {
 		case part == "..":
 			return "", refusal("the path has .. and may leave the image")
 		case len(part) > maxName:
-			return "", refusal("a name in the path has %d bytes, and at most %d are possible", len(part), maxName)
+			return "", refusal("a name in the path has %d bytes; the limit is %d", len(part), maxName)
 		}
 	}
 	return strings.TrimPrefix(path.Clean("/"+name), "/"), nil
@@ -265,7 +265,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	}
 	real := path.Join(at.path, base)
 	if len(real) > maxPath {
-		return refusal("behind its links the path has %d bytes, and at most %d are possible", len(real), maxPath)
+		return refusal("with its links resolved, the path has %d bytes; the limit is %d", len(real), maxPath)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -576,7 +576,7 @@ func (u *unpacker) symlink(at *os.Root, base, real string, h *tar.Header) error 
 	case h.Linkname == "" || strings.ContainsRune(h.Linkname, 0):
 		return refusal("it is a link without a target")
 	case len(h.Linkname) >= maxPath:
-		return refusal("the target of the link has %d bytes, and at most %d are possible", len(h.Linkname), maxPath-1)
+		return refusal("the target of the link has %d bytes; the limit is %d", len(h.Linkname), maxPath-1)
 	}
 	if _, err := u.clearPath(at, base, real, false); err != nil {
 		return err

@@ -54,7 +54,7 @@ func (r *reader) header() ([]byte, error) {
 			want[i] = r.order.Uint64(b[sumAt+8*i:])
 		}
 		if want != (sum{}) && want != r.sum {
-			return nil, damaged("the checksum of what comes before is wrong")
+			return nil, damaged("the checksum of the data before this record is wrong")
 		}
 	}
 	r.sum.add(b[sumAt:], r.order)
@@ -64,7 +64,7 @@ func (r *reader) header() ([]byte, error) {
 // payload reads n bytes that follow a record. They are valid until the next call.
 func (r *reader) payload(n int64) ([]byte, error) {
 	if n > maxBlock {
-		return nil, damaged("%d bytes are too many", n)
+		return nil, damaged("its data of %d bytes are too large", n)
 	}
 	if n%8 != 0 {
 		return nil, damaged("%d bytes of data are not a multiple of eight", n)

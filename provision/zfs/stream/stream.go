@@ -185,7 +185,7 @@ func (d *decoder) next() (done bool, err error) {
 		d.kind = begin
 		if !first {
 			d.kind = end
-			err = fmt.Errorf("the stream ends before it: %w", err)
+			err = fmt.Errorf("the stream ends before this record: %w", err)
 		}
 		return false, err
 	}
@@ -195,7 +195,7 @@ func (d *decoder) next() (done bool, err error) {
 	u64 := func(at int) uint64 { return o.Uint64(b[8+at:]) }
 	u32 := func(at int) uint32 { return o.Uint32(b[8+at:]) }
 	if first != (d.kind == begin) {
-		return false, damaged("it is not at its place")
+		return false, damaged("the record is out of place")
 	}
 	switch d.kind {
 	case begin:
@@ -229,7 +229,7 @@ func (d *decoder) next() (done bool, err error) {
 			size = u64(32)
 		}
 		if size > maxBlock {
-			return false, damaged("%d bytes are too many", size)
+			return false, damaged("its data of %d bytes are too large", size)
 		}
 		return false, d.skip(int64(size))
 	case end:
@@ -241,11 +241,11 @@ func (d *decoder) next() (done bool, err error) {
 			return false, damaged("the checksum of the stream is wrong")
 		}
 		if _, err := d.r.r.Peek(1); !errors.Is(err, io.EOF) {
-			return false, unsupported("more follows: it holds several streams")
+			return false, unsupported("another stream follows: bakeoff reads one stream per file")
 		}
 		return true, nil
 	}
-	return false, unsupported("bakeoff does not decode it")
+	return false, unsupported("bakeoff does not decode records of this type")
 }
 
 // begin reads what the stream is.
@@ -277,7 +277,7 @@ func (d *decoder) begin(b []byte, payload int64) error {
 	case d.out.From == d.base.GUID:
 		d.out.Size = d.base.Size
 	case d.out.From == 0:
-		return damaged("the stream is a full one, and changes no other snapshot")
+		return damaged("the stream is a full one, not a change of another snapshot")
 	default:
 		return damaged("the stream changes the snapshot with GUID %d, which the disk does not hold", d.out.From)
 	}

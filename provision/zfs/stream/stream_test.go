@@ -331,7 +331,7 @@ func TestRefused(t *testing.T) {
 		"raw":         {of(volume, 1<<24, nil), fault.Unsupported, "the stream is raw (encrypted)"},
 		"unknown":     {of(volume, 1<<9, nil), fault.Unsupported, "features that bakeoff does not know (0x200)"},
 		"by reference": {of(volume, 0, func(w *writer) { w.record(writeByRef, nil, nil) }), fault.Unsupported,
-			"record WRITE_BYREF at byte 312: bakeoff does not decode it"},
+			"record WRITE_BYREF at byte 312: bakeoff does not decode records of this type"},
 		"unknown record": {of(volume, 0, func(w *writer) { w.record(77, nil, nil) }), fault.Unsupported,
 			"a record of the unknown type 77 at byte 312"},
 		"compression": {of(volume, 0, func(w *writer) { w.write(1, 0, make([]byte, 512), 1024, 99) }), fault.Unsupported,
@@ -342,7 +342,7 @@ func TestRefused(t *testing.T) {
 		"cut":     {good[:len(good)-20], fault.Invalid, "the stream is cut off"},
 		"empty":   {nil, fault.Invalid, "the stream is cut off"},
 		"text":    {bytes.Repeat([]byte("x"), 400), fault.Invalid, "it is not a ZFS stream"},
-		"flipped": {flipped, fault.Invalid, "the checksum of what comes before is wrong"},
+		"flipped": {flipped, fault.Invalid, "the checksum of the data before this record is wrong"},
 		"the end": {wrongEnd, fault.Invalid, "the checksum"},
 		"two":     {append(bytes.Clone(good), good...), fault.Unsupported, "it holds several streams"},
 	} {

@@ -55,7 +55,7 @@ func (Source) Image(ctx context.Context, c *source.Client, address, id string) (
 	}
 	i, err := Parse(b, address)
 	if err == nil && i.ID != id {
-		err = source.Damaged("the manifest", "it is that of %s and not of %s", i.ID, id)
+		err = source.Damaged("the manifest", "it belongs to %s, not to %s", i.ID, id)
 	}
 	return i, err
 }

@@ -110,7 +110,8 @@ func Parse(b []byte) (out map[string]string, damaged []error, err error) {
 		}
 		sum := strings.ToLower(m[1]) + ":" + m[3]
 		if had, ok := out[m[2]]; ok && had != sum {
-			damaged = append(damaged, source.Damaged("the list of checksums", "line %d names %s again, with another sum", n+1,
+			damaged = append(damaged, source.Damaged("the list of checksums", "line %d names %s again, with another "+
+				"checksum", n+1,
 				m[2]))
 			twice = append(twice, m[2])
 		}
