@@ -54,7 +54,7 @@ func (f guestFlags) guestIn(dir string) (countboot.Guest, error) {
 		return g, fault.New(fault.Invalid, "--memory: %w", err)
 	}
 	if (f.kernel == "") == (f.image == "") {
-		return g, fault.New(fault.Invalid, "name one of --kernel and --image")
+		return g, fault.New(fault.Invalid, "name either --kernel or --image")
 	}
 	d, err := driverNamed("qemu")
 	if err != nil {
@@ -106,7 +106,7 @@ fails or whose guest does not boot.`,
   bakeoff boot bisect v1 v2 --kernel bzImage --threshold 0.1% --json -- make`,
 		Args: func(c *cobra.Command, args []string) error {
 			if at := c.ArgsLenAtDash(); at != 2 || len(args) < 3 {
-				return fault.WithFix(fault.New(fault.Invalid, "bisect needs GOOD, BAD and a build command behind --"),
+				return fault.WithFix(fault.New(fault.Invalid, "bisect needs GOOD, BAD and a build command after --"),
 					"see bakeoff boot bisect --help")
 			}
 			return nil

@@ -112,7 +112,7 @@ func (a *app) doRecord(c *cobra.Command, f recordFlags, args []string) error {
 	files := lists.Filter(f.Envs, isFile)
 	switch {
 	case f.host != "" && len(args) > 0:
-		return cli.Usage(c, errors.New("--host reads a machine; remove the other arguments"))
+		return cli.Usage(c, errors.New("--host names the machine to read; remove the other arguments"))
 	case f.host != "":
 		return a.recordHost(c.Context(), f)
 	case len(files) > 0 && len(files) < len(f.Envs):
@@ -121,7 +121,7 @@ func (a *app) doRecord(c *cobra.Command, f recordFlags, args []string) error {
 	case len(files) > 0:
 		return a.recordFiles(f, files)
 	case f.to != "" || f.choice.Source != "" || f.plan:
-		return cli.Usage(c, errors.New("--to, --source and --plan are for --host and FILE; name one"))
+		return cli.Usage(c, errors.New("--to and --source need --host or FILE, and --plan needs --host"))
 	}
 	return a.recordBoots(c, f)
 }

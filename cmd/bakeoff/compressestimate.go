@@ -175,7 +175,8 @@ func (a *app) printEstimate(w io.Writer, e storage.Estimate, p *storage.Program)
 		notes = append(notes, "*  by definition of the algorithm; not compared with a file system")
 	}
 	if marks["**"] {
-		notes = append(notes, "** by another implementation: within 5 % of zstd on mail; for 0.2 % run apt-get install zstd")
+		notes = append(notes, "** by another implementation: within 5 % of zstd on mail; to get within 0.2 %, run "+
+			"apt-get install zstd")
 	}
 	if p != nil && slices.ContainsFunc(e.Rows, func(r storage.Row) bool { return strings.HasPrefix(r.Name, "zstd") }) {
 		notes = append(notes, "zstd compressed and timed by zstd "+p.Version)

@@ -156,7 +156,7 @@ func loadDefinitions(dirs []string, arguments map[string]string) ([]*service.Def
 		}
 		if other, ok := names[d.Name]; ok {
 			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "%s and %s have the same name %q", other, dir, d.Name),
-				"change the key name in one of them"))
+				"change name: in one of the two"))
 		}
 		names[d.Name] = dir
 		out = append(out, d)

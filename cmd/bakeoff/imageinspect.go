@@ -110,7 +110,7 @@ func inspect(name, config, modules string) (in inspection, err error) {
 	head = head[:n]
 	if !kernel.Recognized(head) {
 		if qcow2, err := partition.QCOW2(head); qcow2 || err != nil {
-			return in, cmp.Or(err, fault.WithFix(fault.New(fault.Invalid, "a qcow2 disk; inspect reads raw disks"),
+			return in, cmp.Or(err, fault.WithFix(fault.New(fault.Invalid, "this is a qcow2 disk; inspect reads raw disks"),
 				"convert it: qemu-img convert -O raw FILE FILE.raw"))
 		}
 		disk, err := partition.Describe(f, in.Bytes, runtime.GOARCH)

@@ -25,7 +25,8 @@ func guestHost(host string) (user, guest string, ok bool) {
 // UUID, which bakeoff vm ssh stores.
 func (a *app) connectGuest(ctx context.Context, t targetFlags, user, name string) (conn.Conn, func(), error) {
 	if t.port != 0 {
-		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "--port does not fit --host %s: bakeoff knows the port of "+
+		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "--port cannot be used with --host %s: bakeoff knows the "+
+			"port of "+
 			"a guest", safetext.Line(t.host)), "leave --port out")
 	}
 	g, err := a.guest(name)

@@ -109,7 +109,7 @@ func (f imageFlags) imageDisks(s *spec.Spec) error {
 		wanted = 2
 	}
 	if len(f.files) != wanted {
-		return fault.WithFix(fault.New(fault.Invalid, "the specification is of %s, and --image names %d",
+		return fault.WithFix(fault.New(fault.Invalid, "the specification needs %s, but --image names %d",
 			unit.Count(wanted, "disk"), len(f.files)), "repeat --image for each disk; mirror_disk makes a mirror")
 	}
 	s.Disk = f.machine.images[0].ByID()

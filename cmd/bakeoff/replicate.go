@@ -104,7 +104,7 @@ The exit code is 0 if every verdict holds, 3 if one does not, and 6 if it is inc
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.json && !f.yes && !f.dryRun && f.run == "":
-				return cli.Usage(c, errors.New("--json asks nothing: add --yes or --dry-run"))
+				return cli.Usage(c, errors.New("--json asks no questions: add --yes or --dry-run"))
 			case f.budget < 0:
 				return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
 			}

@@ -175,8 +175,8 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 func conditionsOf(c *cobra.Command, s *session.Session, asked []string) ([]string, error) {
 	for _, condition := range offline.FailOn(asked).Limits() {
 		if !slices.Contains(s.Plan.FailOn, condition) {
-			return nil, cli.Usage(c, fmt.Errorf("--fail-on %s cannot be used with --resume: the run did not register it when "+
-				"it began; start a new run", condition))
+			return nil, cli.Usage(c, fmt.Errorf("--fail-on %s cannot be used with --resume: the run began without it; "+
+				"start a new run", condition))
 		}
 	}
 	return lists.AddNew(slices.Clone(s.Plan.FailOn), asked...), nil
@@ -219,7 +219,8 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 	}
 	for _, name := range []string{"seed", "only", "profile", "out", "label"} {
 		if c.Flags().Changed(name) {
-			return nil, cli.Usage(c, fmt.Errorf("--%s cannot be used with --resume: the run registered it when it began", name))
+			return nil, cli.Usage(c, fmt.Errorf("--%s cannot be used with --resume: the run keeps the value that it began "+
+				"with", name))
 		}
 	}
 	if len(args) > 0 {

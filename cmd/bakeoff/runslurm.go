@@ -112,7 +112,7 @@ func (a *app) jobsOf(ctx context.Context, q *queue.Queue, lab *manifest.Lab, f r
 	if len(ask.Bind) == 0 {
 		ask.Bind, ask.Pools = []string{""}, []string{f.pool}
 	} else if f.pool != "" {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "--pool %s: the lab file names the pool %s", f.pool,
+		return nil, fault.WithFix(fault.New(fault.Invalid, "--pool %s: the lab file names another pool, %s", f.pool,
 			ask.Pools[0]), "remove --pool")
 	}
 	for i := range ask.Pools {
@@ -140,7 +140,7 @@ func sourcesOf(lab *manifest.Lab) (out []queue.Source, err error) {
 		}
 		if !filepath.IsLocal(f.From) {
 			return nil, fault.WithFix(fault.New(fault.Invalid, "%s: the file %q is not below the folder of the lab file",
-				f.Where, f.From), "move it there; a job carries only such files to its host")
+				f.Where, f.From), "move the file there; a job carries only files below this folder to its host")
 		}
 		out = append(out, queue.Source{Path: inputs.At(inputs.Folder(lab), f), Name: filepath.ToSlash(f.From)})
 	}

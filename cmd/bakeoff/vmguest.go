@@ -332,12 +332,13 @@ of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker
 				}
 			}
 			if !g.Brand.Machine() || g.State != vm.Running && g.State != vm.Stopping {
-				return fault.New(fault.Unsupported, "info needs a machine that runs; %s is a %s guest that is %s", g.UUID, g.Brand,
+				return fault.New(fault.Unsupported, "info needs a running virtual machine, not a container; %s is a guest of "+
+					"brand %s and is %s", g.UUID, g.Brand,
 					g.State)
 			}
 			has := infoKindsOf(g)
 			if len(has) == 0 {
-				return fault.WithFix(fault.New(fault.Unsupported, "driver %s says nothing about its machines", g.Driver),
+				return fault.WithFix(fault.New(fault.Unsupported, "driver %s reports nothing about its machines", g.Driver),
 					"use `bakeoff vm get`")
 			}
 			if len(kinds) == 0 || slices.Contains(kinds, "all") {
@@ -346,7 +347,7 @@ of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker
 			out := map[string]any{}
 			for _, k := range kinds {
 				if !slices.Contains(has, k) {
-					return fault.WithFix(fault.New(fault.Unsupported, "driver %s says nothing about %s", g.Driver, k),
+					return fault.WithFix(fault.New(fault.Unsupported, "driver %s reports nothing about %s", g.Driver, k),
 						"use "+yamltree.OneOf(has))
 				}
 				if out[k], err = infoOf(ctx, g, k); err != nil {

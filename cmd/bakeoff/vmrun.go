@@ -276,7 +276,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		return err
 	}
 	if r.disk != "" && (len(p.Disks) == 0 || p.Disks[0].CDROM) {
-		return fault.WithFix(fault.New(fault.Unsupported, "--disk-size: %s has no disk that bakeoff makes", args[0]),
+		return fault.WithFix(fault.New(fault.Unsupported, "--disk-size: bakeoff makes no disk for %s", args[0]),
 			"leave it out")
 	}
 	if r.sshKey != "" && p.Brand != manifest.KVM && p.Brand != manifest.Bhyve {

@@ -16,7 +16,8 @@ func (s *Streams) Confirm(question string) error { return s.Ask(question, "nothi
 // not happen: undone.
 func (s *Streams) Ask(question, undone string) error {
 	if in, ok := s.In.(*os.File); !ok || !s.Terminal(in) {
-		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: %s", undone),
+		return fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask, because standard input is not a terminal: "+
+			"%s", undone),
 			"add --yes or --dry-run")
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", question)

@@ -27,7 +27,7 @@ func (s *Share) Set(text string) error {
 	return err
 }
 
-var errPercent = errors.New("the share is not below 1; write a percentage as 5%")
+var errPercent = errors.New("a share must be below 1; if you mean a percentage, add the sign, as in 5%")
 
 // String implements pflag.Value.
 func (s *Share) String() string { return fmt.Sprint(float64(*s)) }

@@ -161,8 +161,8 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 		return cli.Usage(c, uncompared(res, failOn))
 	}
 	all, some := unjudged(res)
-	err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d runs "+
-		"of the same lab file other than OLD, in which nothing changed, or calibrate three times before the runs",
+	err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d more "+
+		"runs of OLD's lab file in which nothing changed, or calibrate three times before the runs",
 		strings.Join(failOn, ","), compare.MinRepeats-1)
 	switch {
 	case all:

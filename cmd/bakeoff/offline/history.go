@@ -196,8 +196,8 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	}
 	switch {
 	case f.store != "" && (f.by != string(compare.Relative) || f.all):
-		return cli.Usage(c, fmt.Errorf("the index has primary metrics relative to the baseline: --by direct and --all "+
-			"need run folders"))
+		return cli.Usage(c, fmt.Errorf("the index of a store has only primary metrics, relative to the baseline: --by "+
+			"direct and --all need run folders"))
 	case f.most < 1 || f.most > maxHistory:
 		return cli.Usage(c, fmt.Errorf("--most must be between 1 and %d (got %d)", maxHistory, f.most))
 	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
@@ -401,11 +401,12 @@ func (a reader) storedRuns(ctx context.Context, f historyFlags) ([]history.Run, 
 		return nil, err
 	}
 	if lacking > 0 {
-		fmt.Fprintf(a.Err, "bakeoff: the index has no series of %s; run bakeoff store rebuild\n",
+		fmt.Fprintf(a.Err, "bakeoff: the index lacks the values of %s that history needs; run bakeoff store rebuild\n",
 			unit.Count(lacking, "run"))
 	}
 	if len(runs) == 0 {
-		return nil, fault.WithFix(fault.New(fault.NotFound, "the store %s has no run%s with series", f.store,
+		return nil, fault.WithFix(fault.New(fault.NotFound, "the store %s has no run%s with the values that history "+
+			"needs", f.store,
 			map[bool]string{true: fmt.Sprintf(" of the lab %q", f.lab)}[f.lab != ""]), "run bakeoff store list")
 	}
 	return runs, nil

@@ -339,7 +339,7 @@ func recognize(path string, head []byte) (format.Format, error) {
 		return nil, err
 	}
 	if ownFile.Match(head) {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a file of bakeoff itself", path),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a file that bakeoff wrote", path),
 			"compare run folders with bakeoff compare OLD NEW, or make a table of one with bakeoff export RUN")
 	}
 	if !analysis.LooksLikeTable(head) {

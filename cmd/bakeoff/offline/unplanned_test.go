@@ -92,7 +92,7 @@ func TestFailOnWithoutRepeatsIsRefused(t *testing.T) {
 		{"inconclusive", cli.ExitAsked}, {"missing", cli.ExitDone}} {
 		out, stderr, code := called(t, "compare", dir, dir, "--fail-on", x.condition)
 		if code != x.want || code == cli.ExitInvalid &&
-			(out != "" || !strings.Contains(stderr, "add --repeats with 2 runs")) {
+			(out != "" || !strings.Contains(stderr, "add --repeats with 2 more runs")) {
 			t.Errorf("--fail-on %s ends with %d, want %d: %s", x.condition, code, x.want, stderr)
 		}
 	}

@@ -48,7 +48,8 @@ With --user, the units are for systemctl --user.`,
 				name = "bakeoff-" + content.Slug(filepath.Base(dir))
 			}
 			if content.Slug(name) != name {
-				return cli.Usage(c, fmt.Errorf("--name must have lower-case letters, digits and hyphens (got %q)", name))
+				return cli.Usage(c, fmt.Errorf("--name must contain only lower-case letters, digits and hyphens (got "+
+					"%q)", name))
 			}
 			if every == "" || strings.ContainsFunc(every, func(r rune) bool { return r < ' ' || r > '~' }) {
 				return cli.Usage(c, fmt.Errorf("--every must be a calendar event of systemd.time(7) (got %q)", every))

@@ -125,7 +125,7 @@ func TestBootOrder(t *testing.T) {
 			args = args[1:]
 		}
 		start(want, args...)
-		refused(t, h, 1, "disks that only this start has", "create-snapshot", "box", "s")
+		refused(t, h, 1, "extra disks, which its manifest does not have", "create-snapshot", "box", "s")
 		end()
 	}
 	start("D\nD\nD\n", "order=dc", "cdrom="+cd+",ide", "disk="+other+",virtio")
@@ -139,7 +139,7 @@ func TestBootOrder(t *testing.T) {
 	end()
 	for args, want := range map[string]string{"order=xy": "not an order of boot devices", "order": "not an order",
 		"cdrom=" + cd: "has no model", "disk=" + cd + ",nvme": "there is no model nvme",
-		"once=c": "says nothing about a start"} {
+		"once=c": "is not an option of a start"} {
 		refused(t, h, 2, want, "start", "box", args)
 	}
 	for args, want := range map[string]string{"cdrom=/nowhere.iso,ide": "no such file", "order=n": "no NIC to start from",
