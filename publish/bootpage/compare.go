@@ -109,11 +109,11 @@ func (s Sides) notesOf() []string {
 	notes := lists.Map(s.Cautions, cleanText)
 	switch v := s.Comparison.Interval; {
 	case v.Differs:
-		notes = append(notes, "The boots begin or end at moments of other kinds, and have no two of them in common. "+
+		notes = append(notes, "The boots begin or end at different kinds of moments, and do not have two kinds in common. "+
 			"Their lengths cannot be compared. Record them with the same sources.")
 	case v.From != "":
-		notes = append(notes, fmt.Sprintf("The boots begin or end at moments of other kinds. They are compared from %q to "+
-			"%q, which all of them have.", v.From, v.To))
+		notes = append(notes, fmt.Sprintf("The boots begin or end at different kinds of moments. They are compared from "+
+			"%q to %q, which all of them have.", v.From, v.To))
 	}
 	return append(notes, s.orderNote())
 }

@@ -40,7 +40,8 @@ func (s *Site) editable(name string) error {
 			safetext.Clip(safetext.Line(name), 100)), "choose one of the list")
 	}
 	if info, err := s.root.Lstat(name); err != nil || !info.Mode().IsRegular() {
-		return fault.WithFix(fault.New(fault.NotFound, "%s is not there", safetext.Line(name)), "load the list again")
+		return fault.WithFix(fault.New(fault.NotFound, "the file %s does not exist any "+
+			"more", safetext.Line(name)), "load the list again")
 	}
 	return nil
 }
@@ -141,7 +142,7 @@ func (b *build) tryPost() (Tried, error) {
 			}
 		}
 	}
-	return Tried{}, fault.WithFix(fault.New(fault.Invalid, "%s has no page: its expirydate is over",
+	return Tried{}, fault.WithFix(fault.New(fault.Invalid, "%s has no page: its expirydate has passed",
 		safetext.Line(b.tried)), "write a later expirydate")
 }
 

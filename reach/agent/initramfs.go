@@ -147,7 +147,8 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 // addDisk adds a disk image, and what the guest needs to mount it.
 func addDisk(a *initramfs.Archive, q *wire.InitramfsRequest) error {
 	if q.Config.Root != "" {
-		return fault.New(fault.Invalid, "the root is the disk %q or the disk image %s, not both", q.Config.Root, q.Disk)
+		return fault.New(fault.Invalid, "the root is given twice: as the disk %q and as the disk image "+
+			"%s", q.Config.Root, q.Disk)
 	}
 	q.Config.RootDisk = cmp.Or(q.Config.RootDisk, wire.GuestDisk)
 	f, err := os.Open(q.Disk)

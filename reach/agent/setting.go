@@ -27,7 +27,8 @@ func encodeSetting(now []byte, value string) ([]byte, error) {
 	case size == 8:
 		out = binary.LittleEndian.AppendUint64(nil, uint64(n))
 	default:
-		return nil, fmt.Errorf("it has %d bytes, and is neither a number nor a text", size)
+		return nil, fmt.Errorf("the present value has %d bytes, and is neither a number nor a text; bakeoff cannot set "+
+			"it", size)
 	}
 	if notNumber != nil {
 		return nil, fmt.Errorf("%q is not a number", value)

@@ -27,7 +27,8 @@ func KernelVersion(r io.Reader) (string, error) {
 	if len(head) > 0x210 && string(head[0x202:0x206]) == "HdrS" {
 		at := 0x200 + int(binary.LittleEndian.Uint16(head[0x20e:]))
 		if at >= len(head) {
-			return "", fmt.Errorf("the version of the kernel image is at byte %d of %d", at, len(head))
+			return "", fmt.Errorf("the kernel image is damaged: its header places the version at byte %d, but bakeoff read "+
+				"only %d bytes", at, len(head))
 		}
 		return firstWord(head[at:])
 	}

@@ -56,7 +56,7 @@ func (t *walker) add(name string) error {
 	}
 	at := path.Join("/", name)
 	if slices.Contains(t.except, at) {
-		return fault.New(fault.Invalid, "the root has %s, and the RAM disk puts its own file there", at)
+		return fault.New(fault.Invalid, "the root already has %s, where the RAM disk puts its own file", at)
 	}
 	st, ok := inodeOf(info)
 	if !ok {

@@ -149,7 +149,7 @@ func ParseExec(b []byte) (ExecResult, error) {
 	var sum int64
 	for _, ns := range res.RunsNS {
 		if ns <= 0 || ns > res.ElapsedNS-sum {
-			return res, errors.New("the executions took no time, or longer than all of them together")
+			return res, errors.New("an execution took no time, or longer than the total of all executions")
 		}
 		sum += ns
 	}

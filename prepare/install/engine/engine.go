@@ -248,7 +248,7 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 			}
 			return nil
 		case seen.state == conflicting && slices.Equal(s.Argv, s.Checks[0].Argv): // the step only looks
-			return fault.New(fault.Invalid, "%s: not so: %s", s.Purpose, seen.says)
+			return fault.New(fault.Invalid, "%s: this check failed: %s", s.Purpose, seen.says)
 		case seen.state == conflicting:
 			return fault.WithFix(fault.New(fault.Invalid, "%s: the target already has something else in its place: "+
 				"%s", s.ID, seen.says),

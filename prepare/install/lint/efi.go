@@ -398,7 +398,8 @@ func (l *linter) checkESPMount(e fstabEntry) {
 			"nofail",
 		), append(
 			why,
-			"without nofail, the system does not boot if this partition is missing, although it does not need it",
+			"without nofail, the system does not boot if this partition is missing, although the system does not need the "+
+				"partition",
 		)
 	}
 	umask, fmask := e.mask("umask"), e.mask("fmask")

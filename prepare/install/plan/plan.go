@@ -191,7 +191,7 @@ func (r *recipe) addNotes() {
 		return
 	}
 	if r.target.SecureBoot == nil {
-		r.Notes = append(r.Notes, "it is unknown whether Secure Boot is on; the system does not start with it")
+		r.Notes = append(r.Notes, "it is unknown whether Secure Boot is on; if it is, the system does not start")
 	}
 	const fallback = "no boot entry is made, the firmware starts EFI/BOOT/BOOTX64.EFI"
 	switch {

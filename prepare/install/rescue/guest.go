@@ -148,8 +148,8 @@ func (o Options) variables() (string, error) {
 		have, err := os.ReadFile(of)
 		switch {
 		case err == nil && len(have) != len(empty):
-			return "", fault.WithFix(fault.New(fault.Invalid, "%s has %d bytes; variables of this firmware have %d",
-				safetext.Line(of), len(have), len(empty)), "remove it; a verify then misses the boot entry")
+			return "", fault.WithFix(fault.New(fault.Invalid, "%s has %d bytes; a file of variables of this firmware has %d",
+				safetext.Line(of), len(have), len(empty)), "remove the file; bakeoff install verify then misses the boot entry")
 		case err == nil && o.Write:
 			return of, nil
 		case err == nil:

@@ -147,7 +147,7 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 		}
 	case "hidden", "private", "unlisted", "visibility": // other programs
 		if value != "" && strings.ToLower(value) != "public" && strings.ToLower(value) != "false" {
-			d.addWarning(key+" means nothing here, so the post is published", "write draft: true to hide it")
+			d.addWarning(key+" has no effect here, so the post is published", "write draft: true to hide it")
 		}
 	case "date":
 		d.Date, err = ParseDate(value, zone)
@@ -158,7 +158,7 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 		}
 	case "categories", "category", "taxonomies":
 		if value != "" {
-			d.addWarning(key+" mean nothing here", "add them to tags; bakeoff site import does")
+			d.addWarning("bakeoff does not use "+key, "add them to tags; bakeoff site import does")
 		}
 	}
 	if err != nil {

@@ -193,7 +193,7 @@ func (e *Editor) serveCall(w http.ResponseWriter, r *http.Request, name string) 
 	case r.Header.Get("Origin") != "http://"+r.Host || site != "" && site != "same-origin",
 		!same(r.Header.Get("X-Bakeoff-Token"), e.token),
 		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/json"):
-		http.Error(w, "only the page of the editor may ask", http.StatusForbidden)
+		http.Error(w, "only the page of the editor may send this request", http.StatusForbidden)
 		return
 	}
 	var c call

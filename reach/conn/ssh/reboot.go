@@ -104,12 +104,12 @@ func endpoint(text string) (name string, port uint16, err error) {
 			port = uint16(n)
 		case "proxyjump", "proxycommand":
 			if value != "" && value != "none" {
-				return "", 0, fault.New(fault.Unsupported, "SSH reaches it over another machine (%s)", key)
+				return "", 0, fault.New(fault.Unsupported, "SSH reaches the host through another machine (%s)", key)
 			}
 		}
 	}
 	if name == "" || port == 0 {
-		return "", 0, fault.New(fault.Lab, "ssh -G names no host or no port")
+		return "", 0, fault.New(fault.Lab, "ssh -G reports no host or no port")
 	}
 	return name, port, nil
 }
