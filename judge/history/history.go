@@ -178,7 +178,7 @@ func (g group) planNotes(opt Option) []string {
 			". Estimates against another baseline are not comparable.")
 	}
 	if g.machine["cpu.model"] == "" && g.machine[MachineLabel] == "" {
-		out = append(out, "No run says on which machine it was made: they may come from several.")
+		out = append(out, "No run says on which machine it was made: the runs may come from several machines.")
 	}
 	return append(out, g.goneNames(opt.By)...)
 }

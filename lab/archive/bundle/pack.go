@@ -113,7 +113,8 @@ func Check(dir string, m Manifest, rec Record, results []byte) (notes []string, 
 	sums := journalSums(lines)
 	seen.Files, seen.Bytes, seen.Lacking = len(files), bytes, lacking(files, sums)
 	if rec.Rules != Rules { // another version reads other facts in the same bytes
-		notes = append(notes, fmt.Sprintf("facts of rules %d were not compared; this program has rules %d", rec.Rules, Rules))
+		notes = append(notes, fmt.Sprintf("the facts follow version %d of the rules and were not compared; this program "+
+			"has version %d", rec.Rules, Rules))
 		seen.Rules, seen.Facts, seen.Machine, seen.Unplanned = rec.Rules, rec.Facts, rec.Machine, rec.Unplanned
 	}
 	if rec.SamplesFormat != SamplesFormat {

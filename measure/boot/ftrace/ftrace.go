@@ -241,9 +241,8 @@ func (g *graph) finishRecording() (bootmodel.Recording, error) {
 	}
 	g.r.Notes = append(g.r.Notes, g.skipped.Notes(name)...)
 	if g.strays > 0 {
-		g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions return that "+
-			"were called "+
-			"before the trace begins; they were left out.", g.strays)})
+		g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions were "+
+			"called before the trace begins and return in it; they were left out.", g.strays)})
 	}
 	g.r.Marks = append(g.r.Marks, bootmodel.Mark{Name: bootmodel.MarkLog, At: g.first, UncertaintyNS: &resolution,
 		How: "the first line of the trace"})

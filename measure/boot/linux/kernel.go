@@ -82,9 +82,8 @@ func (b *builder) addKernelLog(log printk.Log) {
 			"with the lowest priority: copy what dmesg prints without -l, or add loglevel=8 if this is a console.")
 	}
 	if k.lostHead > 0 {
-		b.addNote(true, fmt.Sprintf("%d initcalls return that the log does not call: the kernel overwrote its log. Make it "+
-			"larger "+
-			"(log_buf_len=4M).", k.lostHead))
+		b.addNote(true, fmt.Sprintf("The log has the returns of %d initcalls without their calls: the kernel overwrote "+
+			"its log. Make the log larger (log_buf_len=4M).", k.lostHead))
 	}
 }
 

@@ -191,7 +191,8 @@ func (m Marks) recording(log []byte) (bootmodel.Recording, error) {
 			return r, fault.Op(Log, err)
 		}
 		if m.Log.Lost {
-			r.Notes = append(r.Notes, bootmodel.Note{Source: "qemu", Lost: true, Text: "QEMU wrote more events than are kept."})
+			r.Notes = append(r.Notes, bootmodel.Note{Source: "qemu", Lost: true, Text: "QEMU wrote more events than " +
+				"bakeoff keeps."})
 		}
 	}
 	bootmodel.SortMarks(&r)
