@@ -128,8 +128,10 @@ func (c *typing) has(text string) bool {
 	return bytes.Contains(c.said.Bytes(), []byte(text))
 }
 
-// typePassphrases answers the questions for both passphrases, in the order in which they come.
-func (b *bench) typePassphrases() {
+// typePassphrases answers the questions for both passphrases, in the order in which they come. leave
+// leaves the console: a busy guest has not read the last keys yet, and QEMU drops what it has not read
+// when the console is left.
+func (b *bench) typePassphrases() (leave func()) {
 	b.t.Helper()
 	var c typing
 	p := b.h.Command("vm", "console", box)
@@ -141,12 +143,6 @@ func (b *bench) typePassphrases() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer func() {
-		_, _ = in.Write([]byte{0x1d}) // ^] leaves the console
-		if err := p.Wait(); err != nil {
-			b.t.Errorf("vm console: %v", err)
-		}
-	}()
 	answers := map[string]string{"passphrase for disk": passSwap, "Encrypted ZFS password for": passPool}
 	for len(answers) > 0 {
 		asked := ""
@@ -162,6 +158,12 @@ func (b *bench) typePassphrases() {
 			b.t.Fatal(err)
 		}
 		delete(answers, asked)
+	}
+	return func() {
+		_, _ = in.Write([]byte{0x1d}) // ^]
+		if err := p.Wait(); err != nil {
+			b.t.Errorf("vm console: %v", err)
+		}
 	}
 }
 
@@ -247,7 +249,7 @@ func TestGuest(t *testing.T) {
 	b.vm("update", box, "-f", filepath.Join(dir, "remove.json"))
 	began = time.Now()
 	b.vm("start", box)
-	b.typePassphrases()
+	leave := b.typePassphrases()
 	// The host key is another one: ssh refuses it, and says how to forget the old one.
 	b.inBoxUntil("ssh refuses the new host key", func() bool {
 		_, said, _ := b.h.Bakeoff(t, stepLimit, "vm", "ssh", "root@"+box, "--", "-F", config, "-o", "BatchMode=yes", "-o",
@@ -259,6 +261,7 @@ func TestGuest(t *testing.T) {
 		t.Fatalf("ssh-keygen: %v\n%s", err, out)
 	}
 	b.answers(began, "-F", config)
+	leave()
 	b.name = "installed"
 	b.holds()
 	b.vm("stop", box)
