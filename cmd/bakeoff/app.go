@@ -29,8 +29,8 @@ func (a *app) rootCommand() *cobra.Command {
 		Long: `bakeoff answers "how does it perform compared to X?" with evidence.
 
 It creates the same environment with every technology that a lab file names, and runs the
-same work in all of them in turn. It compares the results with a tested error rate, and
-writes a page with the verdicts and their evidence.`,
+same work in all of them in turn. It compares the results by a method whose error rate is
+tested, and writes a page with the verdicts and their evidence.`,
 		Example: `  bakeoff try host crun:debian:bookworm -- gzip --version
                                                 compare a command in two environments
   bakeoff try -c 'sleep 0.1' -c 'sleep 0.2'     compare two commands

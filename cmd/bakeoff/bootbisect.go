@@ -89,11 +89,11 @@ func (a *app) bootBisect() *cobra.Command {
 		Short: "Find the commit that made a boot longer",
 		Long: `bisect finds the first commit between GOOD and BAD that makes a boot take more instructions.
 It works in the git repository of the current folder. For each commit that it tries, it
-checks the commit out into a separate work tree and runs BUILD there. Then it boots the
-kernel and the RAM disk that BUILD made, once, on the instruction clock: a machine whose
-clock counts executed instructions. Repeated boots of such a machine take exactly the same
-number of instructions; bisect checks this by booting GOOD twice. One boot per commit is
-therefore enough, even on a busy machine. n commits take about log2(n) boots.
+checks the commit out into a separate work tree and runs BUILD there. Then it boots once,
+with the kernel and the RAM disk that BUILD made, on the instruction clock: an emulated
+machine whose clock counts executed instructions. Repeated boots of such a machine take
+exactly the same number of instructions; bisect checks this by booting GOOD twice. One boot
+per commit is therefore enough, even on a busy machine. n commits take about log2(n) boots.
 
 The boot ends at the first userland instruction. With --until mark:NAME, it ends when the
 guest runs /.bakeoff/mark NAME. bakeoff puts that program into the RAM disk.
@@ -115,7 +115,8 @@ fails or whose guest does not boot.`,
 	}
 	f.declareFlags(c, ", relative to the work tree")
 	c.Flags().Var((*cli.Share)(&f.threshold), "threshold",
-		"`share` by which the boot of a bad commit is longer than that of GOOD (default: half of the difference)")
+		"`share` by which the boot of a bad commit is longer than that of GOOD (default: half of the difference "+
+			"between GOOD and BAD)")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and progress on standard error")
 	return c
 }

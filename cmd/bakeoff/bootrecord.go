@@ -51,24 +51,25 @@ func (a *app) bootRecord() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record [ENV…|FILE…] [flags] [-- SERVICE [ARG…]]",
 		Short: "Boot environments and record where the time goes, or read the record of a machine",
-		Long: `record boots every environment ENV --boots times, in turn, and writes a run folder. ENV is
-DRIVER[:IMAGE], as in microvm:debian:bookworm or firecracker:debian:bookworm. Every trial
-boots a new environment. record stores what is visible from outside: the start of the
-hypervisor and of the processor, the end of the firmware, and the first byte on the serial
-line. It also stores the log of the kernel and what systemd knows. At the end of every boot,
-record compares the clocks of the environment and of this machine, and stores how exactly it
-can relate them.
+		Long: `record boots every environment ENV in turn, as often as --boots says, and writes a run
+folder. ENV is DRIVER[:IMAGE], as in microvm:debian:bookworm or firecracker:debian:bookworm.
+Every trial boots a new environment. record stores what is visible from outside: the start
+of the hypervisor and of the processor, the end of the firmware, and the first byte on the
+serial line. It also stores the log of the kernel and what systemd recorded. At the end of
+every boot, record compares the clock of the environment with that of this machine, and
+stores the uncertainty of this comparison.
 
-A Linux kernel gets initcall_debug, which makes it log every function that it calls during
-the boot. The logging itself takes some time: use --plain to time a boot without it, and for
+record boots a Linux kernel with initcall_debug: the kernel then logs each of its initcalls.
+The logging itself takes some time: use --plain to time a boot without the logging, and for
 kernels other than Linux.
 
 --option sets an option of the driver for every environment. --variant adds a copy of every
 environment with another value of an option, for boot compare. A command after -- starts a
 service in the environment, and --answer says how record detects that the service is ready.
 
-With --host, record reads what a running machine recorded about its last boot, over SSH. It
-changes nothing on the machine, but leaves a copy of bakeoff-agent in its cache there.
+With --host, record reads over SSH what a running machine recorded about its last boot. It
+changes nothing on the machine, except that it leaves a copy of bakeoff-agent in bakeoff's
+cache there.
 
 With FILE, record makes one recording from the files of one boot. It recognizes their
 formats, unless --source names the format.`,
@@ -88,12 +89,13 @@ formats, unless --source names the format.`,
 	fl.StringArrayVar(&f.Variants, "variant", nil,
 		"boot every environment also with this `NAME:OPTION=VALUE`; may be repeated")
 	fl.StringVar(&f.Answer, "answer", "", "what answers when the service is ready: `tcp:PORT`, http:PORT/PATH or ssh:PORT")
-	fl.BoolVar(&f.Plain, "plain", false, "do not make the kernel log what it calls")
+	fl.BoolVar(&f.Plain, "plain", false, "boot without initcall_debug, so the kernel logs no initcalls")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
 	fl.DurationVar(&f.budget, "budget", 0, "`time` limit; no block starts that would end later")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
-	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which record derives the random schedule; 0 chooses and records one")
+	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which record derives the random schedule; with 0, bakeoff "+
+		"chooses and records a number")
 	fl.BoolVar(&f.printLab, "print-lab", false, "print the lab file and start nothing")
 	fl.StringVar(&f.host, "host", "", "read the record of the machine that ssh reaches as `USER@HOST`")
 	fl.IntVar(&f.port, "port", 0, "`port` of --host")

@@ -33,15 +33,14 @@ func (a *app) bootTune() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the settings that make a boot shorter, and what each saves",
-		Long: `tune boots a Linux guest on the instruction clock: without changes, with each of
-these settings alone, and with all settings together that save instructions. It also tries
-the kernel arguments that the messages of a boot with initcall_debug suggest. Then it leaves
-out every setting that saves less than --least while the others are set. It prints the
-remaining settings, what each of them saves, and
-what is lost with it.
+		Long: `tune boots a Linux guest on the instruction clock: without changes, with each of the
+settings below alone, and then with all those settings together that save instructions. It
+also tries the kernel arguments that the messages of a boot with initcall_debug suggest.
+Then it leaves out every setting that saves less than --least while the others are set. It
+prints the remaining settings, what each of them saves, and what the guest loses by it.
 
 The instruction clock counts executed instructions, and repeated boots take exactly the same
-number. tune checks this for the first guest and for the last one.
+number of instructions. tune checks this for the first guest and for the last one.
 
 The settings are words of the kernel's command line, options of the driver qemu, and
 a RAM disk without compression:

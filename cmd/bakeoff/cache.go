@@ -37,8 +37,9 @@ image has. It does not remove what a build in progress writes.
 
 prune also removes packed files and the images that contain them, if no run used them in the
 last seven days. Packed files are copies of the files that lab files place in environments.
-With --all it removes all of them. A new run packs the files again in seconds, but an
-interrupted run with such files cannot be resumed afterwards.`,
+With --all, it removes all packed files and all images that contain them. A new run packs
+the files again in seconds, but an interrupted run with such files cannot be resumed
+afterwards.`,
 			func(e image.Entry, all bool) bool { return e.Prunable(time.Now(), all) }),
 		a.cacheRemove("clear", "Remove everything in the cache",
 			`clear removes every image, kernel and program in the cache. This includes the images that
@@ -53,12 +54,11 @@ func (a *app) cacheList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the cache with sizes and times of last use",
-		Long: `list shows every image, kernel and program in the cache, its size on disk and when
-it was last used. The column KIND is files for packed files (copies of the files that lab
-files place in environments), and derived for images that contain them. The size of a
-derived image is the space that it takes in addition to its image and its files. The kind
-of the products of image build is service, and the kind of the rescue system of install is
-system.
+		Long: `list shows every image, kernel and program in the cache, its size on disk and when it was
+last used. In the column KIND, "files" means packed files (copies of the files that lab
+files place in environments), and "derived" means images that contain packed files. The size
+of a derived image is the space that it takes in addition to its image and its files.
+"service" means products of image build, and "system" the rescue system of install.
 
   complete    ready for use
   partial     a killed build or download left it; prune removes it

@@ -29,10 +29,10 @@ func (a *app) calibrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and detectable differences on this machine",
-		Long: `calibrate runs a lab whose true differences are known. It has identical
-contenders, and contenders that do 1, 2, 5 and 10 % of extra work, which the results do not
-count. The contenders run in turn in many short trials, like those of any lab file.
-calibrate writes a run folder.
+		Long: `calibrate runs a lab whose true differences are known. It has identical contenders, and
+contenders that do 1, 2, 5 and 10 % of extra work, which their results do not count. As in
+any run, the contenders take turns; the trials are short and many. calibrate writes a run
+folder.
 
 The identical contenders give the rate of false alarms, with its interval, and the noise.
 The contenders with extra work show whether the verdicts detect this work. If not, calibrate
@@ -41,8 +41,8 @@ work, and stops when the work is detected, or after six minutes.
 
 Repeated calibrations of one machine are combined. Three or more calibrations also show how
 much runs differ when nothing changed. A change of the machine, its kernel or its settings
-makes calibrations outdated. bakeoff plan uses the noise, and every later report of this
-machine shows the results.`,
+makes calibrations outdated. bakeoff plan uses the noise, and every later report of a run on
+this machine shows the results of the calibrations.`,
 		Example: `  bakeoff calibrate --quick          calibrate in minutes
   bakeoff calibrate                  calibrate in twenty minutes, more precisely
   bakeoff calibrate --budget 1h      detect smaller differences

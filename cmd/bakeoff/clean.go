@@ -34,9 +34,9 @@ Some objects outlive their run on purpose. clean lists them as "kept", and never
 them.
 
 clean works on this machine and on the hosts that runs of this machine used. bakeoff run
-does the same before it starts. With --local, clean works on this machine only, and a run
-that measures here is not an error. Schedulers such as Slurm can execute "bakeoff clean
---local" after a job.`,
+also removes these leftovers before it measures. With --local, clean works on this machine
+only, and a run that measures here is not an error. Schedulers such as Slurm can execute
+"bakeoff clean --local" after a job.`,
 		Example: `  bakeoff clean --dry-run    list, and remove nothing
   sudo bakeoff clean
   sudo bakeoff clean --local`,

@@ -47,15 +47,15 @@ then compresses every record separately, from temporary files, and SPEED is the 
 its benchmark (zstd -b), in memory. Without the program, a built-in implementation provides
 the levels 1, 3, 7 and 11. compress-estimate writes no other files.
 
-Compared with real file systems, the estimate is within 0.2 % of the bytes on btrfs (0.5 %
-for lzo without --force), and within 1 % for gzip, lzjb and zle on zfs-fuse. For gzip and
-zlib, the compressed size of a folder is within 0.5 % of the size that zlib itself produces.
-The measured difference is 0.1 %, on mail, text and programs, at all levels and in records
-from 4 KiB to 1 MiB. The table marks estimates that were not compared with a file system:
-lz4 and zstd on ZFS, and zstd without the program.
+Compared with real file systems, the estimate is within 0.2 % of the bytes that btrfs
+allocates (0.5 % for lzo without --force), and within 1 % for gzip, lzjb and zle on
+zfs-fuse. For gzip and zlib, the compressed size of a folder is within 0.5 % of the size
+that zlib itself produces. The measured difference is 0.1 %, on mail, text and programs, at
+all levels and in records from 4 KiB to 1 MiB. The table marks estimates that were not
+compared with a file system: lz4 and zstd on ZFS, and zstd without the program.
 
-If the folder is larger than --sample, compress-estimate reads a sample and
-states the error (95 %).`,
+If the folder is larger than --sample, compress-estimate reads a sample and prints the error
+of the estimate (at a level of 95 %).`,
 		Example: `  bakeoff compress-estimate ~/Mail
   bakeoff compress-estimate /srv --algorithm gzip-6,lz4 --record 128KiB,1MiB
   bakeoff compress-estimate /srv --algorithm zstd:1,zstd:6,zstd:15
@@ -96,7 +96,7 @@ states the error (95 %).`,
 	f.BoolVar(&force, "force", false, "btrfs: use compress-force")
 	f.StringVar(&sample, "sample", defaultSample.String(), "`size` of the sample to read if the folder is larger")
 	f.StringVar(&zstd, "zstd", "zstd", "`program` to use for zstd, or none")
-	f.BoolVar(&all, "all", false, "read everything")
+	f.BoolVar(&all, "all", false, "read all files instead of a sample")
 	return c
 }
 

@@ -27,8 +27,8 @@ func (a *app) hostsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hosts",
 		Short: "Show, calibrate and drain the hosts of a cluster",
-		Long: `hosts shows the hosts of the pools in the cluster file: what they are, how noisy they
-are, who uses them and since when. Slurm permits drain and resume to operators only.
+		Long: `hosts shows the hosts of the pools in the cluster file: what they are, how noisy they are,
+who uses them and since when. Slurm permits only operators to drain and resume hosts.
 
 BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
 		Example: `  bakeoff hosts list
@@ -150,7 +150,8 @@ of a pool. These jobs start after all other jobs, so bakeoff calibrates only idl
 the cluster file has a noise limit, bakeoff drains a host that is noisier.
 
 --older calibrates only hosts whose last calibration is older than this time, or that have
-none. Slurm's health check can execute this on each idle host: see docs/guides/cluster.md.`,
+none. Slurm's health check can execute this command on each idle host: see
+docs/guides/cluster.md.`,
 		Example: `  bakeoff hosts calibrate bk1 bk2
   bakeoff hosts calibrate --pool epyc --detach
   bakeoff hosts calibrate bk1 --older 168h --detach`,
@@ -281,8 +282,8 @@ func (a *app) hostsDrain() *cobra.Command {
 		Use:   "drain HOST…",
 		Short: "Give hosts no more jobs",
 		Long: `drain gives the hosts no new jobs; the jobs on them run to their end. Jobs that wait for a
-drained host later move to another host of its pool. The key patience in the cluster file
-says after what time.
+drained host move to another host of its pool after a time: the key patience in the cluster
+file sets this time.
 
 --json prints the hosts as they are afterwards.`,
 		Example: `  bakeoff hosts drain bk7 --reason 'a fan fails'

@@ -56,12 +56,12 @@ keeps the products. build makes them again only if the definition, one of its fi
 base, the kernel or bakeoff-agent changes. Steps of a build have no network unless the
 definition asks for it.
 
-With --output it copies to a folder: NAME.oci.tar, NAME.ram, NAME.disk, NAME.boot and
-NAME.kernel.
+With --output, build copies these files to a folder: NAME.oci.tar, NAME.ram, NAME.disk,
+NAME.boot and NAME.kernel.
 
-With --only it makes and copies one product: image is NAME.oci.tar, ram is NAME.ram with
-NAME.kernel, and disk is NAME.disk. An image or a disk alone needs no kernel. The store
-has the image in each case.`,
+With --only, build makes and copies one product: image is NAME.oci.tar, ram is NAME.ram with
+NAME.kernel, and disk is NAME.disk. An image or a disk alone needs no kernel. In each case,
+build also stores the image.`,
 		Example: `  sudo bakeoff image build services/web
   sudo bakeoff image build services/* --output out
   sudo bakeoff image build services/web --only image

@@ -221,12 +221,13 @@ It therefore refuses every image that a run would refuse. It continues a downloa
 interrupted.
 
 IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE. With
---source it is the ID that "image avail" shows. A UUID needs no --source. The origins of
+--source, IMAGE is the ID that "image avail" shows. A UUID needs no --source. The origins of
 an image are imported, too.
 
---disk writes the disk of a machine to a raw FILE. This machine does not need ZFS. IMAGE is
-then an image whose file at the source is the ZFS stream of a volume, or a file with such a
-stream. The stream may be compressed. A lab file names the disk with image: disk:FILE.`,
+--disk writes the disk of a machine to a raw FILE. This machine does not need ZFS. With
+--disk, IMAGE is an image whose file at the source is the ZFS stream of a volume, or IMAGE
+is a file with such a stream. The stream may be compressed. A lab file names the disk with
+image: disk:FILE.`,
 		Example: `  bakeoff image import alpine:3.20
   bakeoff image import --source alpine alpine-minirootfs:3.22.0
   bakeoff image import oci-archive:app.tar

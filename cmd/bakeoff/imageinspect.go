@@ -58,11 +58,11 @@ and ignores its name.
 
 For a kernel, it shows the format, the system, the version, the ways in which a hypervisor
 can start it, and the longest command line. It unpacks the ELF kernel in a bzImage, and
-reads the note that names the entry for PVH. Then it lists what the kernel lacks for the
-machine microvm of QEMU, with a remedy. For Linux this needs the configuration or the
-modules of the kernel: inspect looks for config-VERSION next to the kernel, for the
+reads the ELF note with the PVH entry point. Then it lists what the kernel lacks for the
+machine microvm of QEMU, with a remedy. For this list, inspect needs the configuration or
+the modules of a Linux kernel. It looks for config-VERSION next to the kernel, for the
 configuration in the kernel (CONFIG_IKCONFIG), and for lib/modules/VERSION in the folder of
-the kernel and the folder above. inspect shows as unknown what it finds in none of these
+the kernel and in its parent folder. inspect shows as unknown what it finds in none of these
 places.
 
 For a disk, it shows the partitions with their attributes, and which partition is the root.
@@ -85,7 +85,7 @@ For an initial RAM disk, it shows the archives, and whether there is an /init.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().StringVar(&config, "config", "", "`file` with the configuration of the kernel")
-	c.Flags().StringVar(&modules, "modules", "", "`folder` lib/modules/VERSION, or the one that contains lib")
+	c.Flags().StringVar(&modules, "modules", "", "`folder` lib/modules/VERSION, or the folder that contains lib")
 	return c
 }
 

@@ -198,9 +198,10 @@ value contains the part.`,
 func (a *app) imageGet() *cobra.Command {
 	var chain bool
 	c := &cobra.Command{
-		Use:     "get IMAGE",
-		Short:   "Print what is known about an image, as JSON",
-		Long:    `get prints one JSON object. With --recursive it has the origins of the image, too.`,
+		Use:   "get IMAGE",
+		Short: "Print what is known about an image, as JSON",
+		Long: `get prints an image as one JSON object. With --recursive, the object also contains the
+origins of the image.`,
 		Example: "  bakeoff image get alpine:3.20 | jq .images[0].layers",
 		Args:    cli.Between(1, 1, "IMAGE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -226,9 +227,9 @@ func (a *app) imageAncestry() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "ancestry IMAGE",
 		Short: "List an image and its origins",
-		Long: `ancestry lists an image, then the image that it adds layers to, and so on. An origin
-that is not in the store has the state absent: the layers of the origin are in the image
-itself, so the image can be used without it.`,
+		Long: `ancestry lists an image, then its origin (the image to which it adds layers), then the
+origin of that image, and so on. An origin that is not in the store has the state absent.
+The image can be used without this origin, because the image itself contains the layers.`,
 		Example: "  bakeoff image ancestry store:app:2",
 		Args:    cli.Between(1, 1, "IMAGE"),
 		RunE: func(_ *cobra.Command, args []string) error {

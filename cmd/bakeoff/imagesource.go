@@ -178,8 +178,8 @@ answer, avail lists the others and ends with exit code 1. It warns of an entry t
 cannot read, and lists the others.
 
 The column importable is yes, no, disk (import needs --disk) or maybe (the kind of file is
-known only after the download). The column refused says why bakeoff cannot import an image,
-and the column caveat what import needs.`,
+known only after the download). The column refused says why bakeoff cannot import an image.
+The column caveat says what the import needs.`,
 		Example: "  bakeoff image avail os=linux importable=yes\n  bakeoff image avail --source alpine -H -o id",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := l.checkColumns(columnNames(offerColumns)); err != nil {

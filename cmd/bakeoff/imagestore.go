@@ -135,8 +135,8 @@ func (a *app) imageVacuum() *cobra.Command {
 		Use:   "vacuum",
 		Short: "Remove what no image needs, and images that no run uses",
 		Long: `vacuum removes interrupted downloads, layers that no image has, and roots of images whose
-tag has moved. With --unused it also removes the images that were neither stored nor used by
-a run for this number of days. It first lists what it would remove, and then asks. --yes
+tag has moved. With --unused N, it also removes the images that were neither stored nor used
+by a run in the last N days. It first lists what it would remove, and then asks. --yes
 answers the question.`,
 		Example: "  bakeoff image vacuum --dry-run --unused 30\n  sudo bakeoff image vacuum --yes",
 		Args:    cli.Between(0, 0, ""),

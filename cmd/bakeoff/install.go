@@ -24,10 +24,10 @@ func (a *app) installCommand() *cobra.Command {
 		Short: "Plan, make and check systems whose root is on ZFS",
 		Long: `install installs and checks systems with their root on ZFS.
 
-To install: init writes a specification, plan prints the steps that install it on an
-empty disk, and apply executes them. resume continues after a failure. The target is this
-machine, another one over SSH (--host), a guest of bakeoff vm (--host root@vm:GUEST), or a
-disk image in a machine that bakeoff starts (--image).
+To install: init writes a specification, plan prints the steps that install the system on an
+empty disk, and apply executes these steps. resume continues after a failure. The target is
+this machine, another one over SSH (--host), a guest of bakeoff vm (--host root@vm:GUEST),
+or a disk image in a machine that bakeoff starts (--image).
 
 To check: probe prints the facts of a machine, and lint reads them. lint finds what will
 prevent the system from booting or from resuming after hibernation, and keys that others

@@ -241,10 +241,10 @@ func (a *app) onRecord(use, short, long, example string,
 
 func (a *app) installResume() *cobra.Command {
 	return a.onRecord("resume [DIR]", "Continue an installation that failed or was killed",
-		`resume continues the installation in a folder that apply printed. It checks each step
-again: it skips a step that is satisfied, runs a step that is absent, and stops if it finds
-anything else. It continues only on the disk of the plan, with the partition table and the
-pool that the installation made.`,
+		`resume continues the installation in a folder that apply printed. It checks each step again:
+it skips a step that is already done, runs a step that is not done, and stops if the check
+finds anything else. It continues only on the disk of the plan, with the partition table and
+the pool that the installation made.`,
 		`  bakeoff install resume /var/lib/bakeoff/install/0123456789ab
   bakeoff install resume --image out.raw`, a.runInstall)
 }

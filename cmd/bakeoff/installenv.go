@@ -40,7 +40,8 @@ of the environment, such as /home, are not part of it.`, "  bakeoff install env 
 		{"clone SNAPSHOT NAME", "Make a boot environment from a snapshot",
 			`clone makes an environment from a snapshot (TAG of the running environment, or
 ENVIRONMENT@TAG). It copies the kernel command line of the original environment. ZFSBootMenu
-lists the new one. systemd-boot lists it after activate has built its image.`,
+lists the new environment at once. systemd-boot lists it after activate has built an image
+for it.`,
 			"  bakeoff install env clone before-update try", "made", -2,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Clone(ctx, args[0], args[1])

@@ -125,7 +125,8 @@ func (a *app) installInit() *cobra.Command {
 		Short: "Ask how to install a system, and write install.yaml",
 		Long: `init asks for disk, name, time zone, keymap, secrets, hibernation, boot loader, desktop and
 users, and writes a specification that plan reads. An empty answer chooses the default in
-brackets. For secrets init asks for a reference, never for the passphrase itself.
+brackets. For each secret, init asks where to find it (prompt, file:PATH or command:ARGV),
+never for the secret itself.
 
 init can read the answers from a file (--answers) or from standard input, one per line. It
 does not overwrite files. bakeoff schema install prints a JSON Schema for editors.`,

@@ -100,7 +100,8 @@ no contender can run a cell, 1 if run would refuse to start.`,
 		},
 	}
 	fl := c.Flags()
-	fl.Uint64Var(&seed, "seed", 0, "`number` from which plan derives the random schedule; 0 chooses one")
+	fl.Uint64Var(&seed, "seed", 0, "`number` from which plan derives the random schedule; with 0, bakeoff chooses "+
+		"a number")
 	fl.DurationVar(&budget, "budget", 0,
 		"`time` limit instead of the lab file's budget; no block starts that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")

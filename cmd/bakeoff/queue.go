@@ -64,7 +64,7 @@ BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `
 	}
 	for _, sub := range []*cobra.Command{a.queueList(), a.queueShow(), a.queueWait(),
 		a.queueChange("pause", "Keep jobs from starting",
-			"pause removes jobs that have not started from Slurm's queue. retry submits them again.", (*queue.Queue).Pause),
+			"pause removes from Slurm's queue the jobs that have not started. retry submits them again.", (*queue.Queue).Pause),
 		a.queueChange("cancel", "End jobs",
 			`cancel removes jobs that have not started. It ends running jobs as Ctrl-C ends a run:
 with a report of the completed blocks. retry continues a canceled job.`, (*queue.Queue).Cancel),

@@ -84,17 +84,18 @@ permits the address in the lab file. If the lab places files in environments, th
 contains only the hashes of these files. With --files, name the folder that has these files;
 replicate compares the hashes.
 
-A verdict holds if this machine gives the same verdict. If the two intervals are apart by
-more than the margin, replicate reports that the size of the difference is not the same. A
-verdict does not hold if this machine gives the opposite direction, or if one run gives
-equivalent and the other a clear difference. Everything else is inconclusive.
+A verdict holds if this machine gives the same verdict. If the intervals of the two runs are
+apart by more than the margin, replicate reports that the sizes of the differences do not
+agree. A verdict does not hold if this machine gives the opposite direction, or if one run
+gives equivalent and the other a clear difference. Everything else is inconclusive.
 docs/guides/store.md has the rules.
 
 replicate adds the second run to the store, and attaches the result to the bundle (as a
 referrer). The key of the store signs the result. --push sends the run and the result to the
 registry. bakeoff store show REF lists the results of all machines.
 
-The exit code is 0 if every verdict holds, 3 if one does not, and 6 if it is inconclusive.`,
+The exit code is 0 if every verdict holds, 3 if one does not hold, and 6 if none fails but
+one is inconclusive.`,
 		Example: `  bakeoff replicate 20260102T030405Z-quick --dry-run
   bakeoff replicate registry.example/team/runs:20260102T030405Z-quick-1a2b3c4d5e6f
   bakeoff replicate 1a2b3c4d5e6f --yes --json | jq .summary

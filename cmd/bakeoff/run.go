@@ -66,17 +66,17 @@ Before the first trial, run draws the whole schedule from a seed and registers i
 in the run folder. On a terminal it shows the intervals as they narrow; elsewhere
 it prints a line for each block.
 
-Ctrl-C ends the run with a report of the blocks so far and exit code 130 (143
-after SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the
-output pipe also ends the run; nohup survives a closed terminal. run --resume
-continues an interrupted run, or one whose budget was too small.
+Ctrl-C ends the run with a report of the blocks so far and exit code 130 (143 after
+SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the output pipe also
+ends the run; nohup survives a closed terminal. run --resume continues an interrupted run,
+or a run whose budget was too small.
 
 If the lab file has a budget and names no looks (interim analyses), run derives the looks
 from the budget.
 
---label commit=SHA records in the run folder what the run measured, such as a commit.
-bakeoff history shows the labels next to a step. The label machine=NAME keeps apart the runs
-of machines that look the same.
+--label records in the run folder what the run measured: commit=SHA names a commit. bakeoff
+history shows the labels next to a step. The label machine=NAME distinguishes the runs of
+machines that look the same.
 
 With --on slurm, run submits the lab file as jobs to Slurm (bakeoff queue), and waits for
 them. It copies their run folders into the folder of --out.
@@ -100,7 +100,8 @@ tolerance is registered in the plan: the run continues until the condition is de
 	fl := c.Flags()
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.StringVar(&f.resume, "resume", "", "continue the run in this `folder`")
-	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which run derives the random schedule; 0 chooses and records one")
+	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which run derives the random schedule; with 0, bakeoff chooses "+
+		"and records a number")
 	fl.DurationVar(&f.budget, "budget", 0,
 		"`time` limit instead of the lab file's budget; no block starts that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")

@@ -43,10 +43,10 @@ func (a *app) try() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try [ENV…] [flags] -- COMMAND [ARG…]",
 		Short: "Compare a command in environments, or commands with each other",
-		Long: `try compares environments that run the same command, or several commands in the
-same environments, and says which differ. ENV is DRIVER or DRIVER:IMAGE, as in host or
-crun:debian:bookworm; without one, commands run on the host. The first environment with the
-first command is the baseline; try compares every other one with it.
+		Long: `try compares environments that run the same command, or several commands in the same
+environments, and says which of them differ. ENV is DRIVER or DRIVER:IMAGE, as in host or
+crun:debian:bookworm; without an ENV, commands run on the host. The first environment with
+the first command is the baseline; try compares every other one with it.
 
 try works like run, with a lab file that it writes itself. It draws a random
 schedule, creates new environments for every block, and writes a run folder with
@@ -60,8 +60,8 @@ refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell run
 and the start of the shell is part of the time on all sides. --setup, --prepare and
 --cleanup are not timed, and run with sh if they need a shell.
 
--L and -P sweep a parameter: try measures a command once for each value, and replaces {NAME}
-in the command by the value. The values are shown in order.
+-L and -P sweep a parameter: try measures the command separately for each value, and
+replaces {NAME} in the command by the value. The values are shown in order.
 
 If every environment is the host, commands run in the current folder. Otherwise all commands
 run in a private folder of their environment, and files of the current folder do not exist
@@ -105,7 +105,8 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 		"`name` of the run in its folder, on its page and in the index (default: the command)")
 	fl.StringArrayVarP(&f.Names, "command-name", "n", nil,
 		"`name` of a command in the results; may be repeated, once for each command")
-	fl.StringArrayVar(&f.In, "in", nil, "measure in this environment `ENV`, like an argument; may be repeated")
+	fl.StringArrayVar(&f.In, "in", nil, "measure in this environment `ENV`, as if it were an argument; may be "+
+		"repeated")
 	fl.StringVarP(&f.Shell, "shell", "S", compose.NoShell, "`shell` that runs the commands of -c, such as sh or bash")
 	fl.BoolVarP(&f.direct, "no-shell", "N", false, "the same as --shell none, which is the default")
 	fl.StringArrayVarP(&f.Lists, "parameter-list", "L", nil,
@@ -129,7 +130,8 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl.StringArrayVar(&f.Packages, "package", nil, "Debian packages `NAME,…` that environments contain in addition to "+
 		"the base system; on the host they must be installed; may be repeated")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
-	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which try derives the random schedule; 0 chooses and records one")
+	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which try derives the random schedule; with 0, bakeoff chooses "+
+		"and records a number")
 	fl.BoolVar(&f.printLab, "print-lab", false, "print the lab file and start nothing")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
 	names := lists.Map(export.Formats(), func(f export.Format) string { return f.Name })

@@ -43,8 +43,8 @@ With --json, a command prints its data as JSON, and a command that changes a gue
 logs and events then print an object for each line. console, send and ssh refuse --json, because
 their output is a stream.
 
-boot, halt, destroy and json are other names of start, stop, delete and get, as for vmadm. In the
-global zone of SmartOS, the commands that vmadm has call vmadm.`,
+boot, halt, destroy and json are other names of start, stop, delete and get, as in vmadm. In
+the global zone of SmartOS, bakeoff vm calls vmadm for each command that vmadm has.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run alpine:3.20 --brand docker --name box -- sleep 1000
   sudo bakeoff vm list -o uuid,alias,state
@@ -78,7 +78,14 @@ func (a *app) orJSON(c *cobra.Command) *cobra.Command {
 		return c
 	}
 	run, asJSON := c.RunE, false
-	c.Flags().BoolVar(&asJSON, "json", false, "print the guest as one JSON object; a list, if the command changes all")
+	usage := "print the guest as one JSON object"
+	switch c.Name() {
+	case "start":
+		usage += "; with --autoboot, print a list of guests"
+	case "stop":
+		usage += "; with --all, print a list of guests"
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, usage)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if !asJSON {
 			return run(c, args)

@@ -63,11 +63,11 @@ func (a *app) vmStart() *cobra.Command {
 the property autoboot; an init system calls it when the machine boots. If a guest does not
 start, --autoboot reports it and starts the other guests.
 
-A machine of brand kvm can have these for this start only, until it stops or reboot starts
-it again:
+A machine of brand kvm can have the following for this start only, until the machine stops,
+or until vm reboot starts it again:
 
   order=cdn         what the firmware tries to start: disks (c), CD drives (d), NICs (n)
-  order=cd,once=d   the same; once is the order until the guest restarts itself
+  order=cd,once=d   as above; the order once applies until the guest restarts itself
   cdrom=FILE,MODEL  a further CD drive with this image; MODEL is ide, scsi or virtio
   disk=FILE,MODEL   a further disk`,
 		Example: "  sudo bakeoff vm start web\n  sudo bakeoff vm start --autoboot\n" +
@@ -217,14 +217,16 @@ It also clears the property autoboot, so the guest does not start when this mach
 
 func (a *app) vmReboot() *cobra.Command {
 	var how vm.Stop
-	return addStopFlags(a.guestVerb("reboot GUEST", "Shut a guest down and start it again", "The guest must be running.",
+	return addStopFlags(a.guestVerb("reboot GUEST", "Shut a guest down and start it again", "reboot shuts a "+
+		"running guest down and starts it again.",
 		"  sudo bakeoff vm reboot web", func(ctx context.Context, g *vm.Guest) error {
 			return a.sayDone(g, "rebooted", false, "", g.Reboot(ctx, how))
 		}), &how)
 }
 
 func (a *app) vmDelete() *cobra.Command {
-	return a.guestVerb("delete GUEST", "End a guest and remove it with its disks", "delete does not ask for confirmation.",
+	return a.guestVerb("delete GUEST", "End a guest and remove it with its disks", "delete ends a guest and "+
+		"removes it with its disks. It does not ask for confirmation.",
 		"  sudo bakeoff vm delete web", func(ctx context.Context, g *vm.Guest) error {
 			return a.sayDone(g, "deleted", false, "", g.Delete(ctx))
 		})
@@ -232,10 +234,10 @@ func (a *app) vmDelete() *cobra.Command {
 
 func (a *app) vmConsole() *cobra.Command {
 	return a.guestVerb("console GUEST", "Connect the terminal to the console of a guest",
-		"console connects the terminal to the serial line of a machine, or to the program of a container:\n"+
-			"to its terminal if the guest has the property tty, and otherwise to its standard streams. It\n"+
-			"first prints the last lines that the guest printed before. ^] leaves the console; the guest\n"+
-			"continues to run.",
+		"console connects the terminal to the serial line of a machine, or to the program of a container:\nto the "+
+			"terminal of the program if the guest has the property tty, and otherwise to its standard streams. "+
+			"It\nfirst prints the last lines that the guest printed before. ^] leaves the console; the "+
+			"guest\ncontinues to run.",
 		"  sudo bakeoff vm console web",
 		func(ctx context.Context, g *vm.Guest) error {
 			_, err := a.attach(ctx, g, g.Printed(scrollback))
@@ -319,10 +321,12 @@ func (a *app) vmInfo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info GUEST [KIND...]",
 		Short: "Print what the hypervisor says about a machine, as JSON",
-		Long: `KIND is block, blockstats, chardev, cpus, kvm, pci, spice, status, uuid, version or vnc: what
-QEMU says. consoles are the sockets of the property consoles, and filesystems are the folders of
-the host that the guest can mount, with the commands. Without KIND, or with all, info prints all
-of them. A machine of bhyve has only filesystems and vnc, and one of Firecracker has none.`,
+		Long: `info prints what the hypervisor says about a running machine. For the KINDs block,
+blockstats, chardev, cpus, kvm, pci, spice, status, uuid, version and vnc, it asks QEMU.
+consoles shows the sockets of the property consoles. filesystems shows the folders of the
+host that the guest can mount, and the commands that mount them. Without KIND, or with all,
+info prints all kinds. A machine of bhyve has only the kinds filesystems and vnc, and a
+machine of Firecracker has none.`,
 		Example: "  sudo bakeoff vm info web status\n  sudo bakeoff vm info web consoles filesystems",
 		Args:    cli.Between(1, 2+len(infoKinds), "GUEST"),
 		RunE: a.onGuest(func(ctx context.Context, c *cobra.Command, g *vm.Guest, kinds []string) (err error) {
@@ -416,7 +420,8 @@ func signalArgs(args []string) []string {
 func (a *app) vmKill() *cobra.Command {
 	name := "TERM"
 	c := a.guestVerb("kill GUEST", "Send a signal to the program of a container, or end a machine",
-		"A machine accepts only TERM, which presses its power button, and KILL. -SIGNAL is short for -s SIGNAL.",
+		"For a machine, the signal must be TERM, which presses its power button, or KILL. -SIGNAL is short for -s "+
+			"SIGNAL.",
 		"  sudo bakeoff vm kill -s HUP web\n  sudo bakeoff vm kill -9 web",
 		func(ctx context.Context, g *vm.Guest) error {
 			n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]

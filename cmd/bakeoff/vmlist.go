@@ -224,9 +224,10 @@ func (a *app) vmLookup() *cobra.Command {
 	var asJSON, one bool
 	var fields string
 	c := &cobra.Command{
-		Use:     "lookup [KEY=VALUE...]",
-		Short:   "Print the UUIDs of the guests that match",
-		Long:    `lookup has the filters of list. With -1, it fails unless exactly one guest matches.`,
+		Use:   "lookup [KEY=VALUE...]",
+		Short: "Print the UUIDs of the guests that match",
+		Long: `lookup prints the UUIDs of the guests that match all filters; the filters are those of list.
+With -1, it fails unless exactly one guest matches.`,
 		Example: "  bakeoff vm lookup alias=web\n  bakeoff vm lookup -1 state=running alias=~^web",
 		RunE: func(c *cobra.Command, args []string) error {
 			if fields != "" && !asJSON {

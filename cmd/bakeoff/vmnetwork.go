@@ -75,8 +75,8 @@ unchanged.
 
 Without --uplink, create does not change this machine's own network.
 
-On FreeBSD, a network is a bridge whose guests pf keeps apart from other networks. If this machine
-lacks a setting for that, create names it.`,
+On FreeBSD, a network is a bridge whose guests pf keeps apart from other networks. If this
+machine lacks a setting for that, create names the setting.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
   sudo bakeoff vm network create front --subnet 10.0.1.254/24 --subnet fd00:1::/64
   sudo bakeoff vm network create out --subnet 10.0.2.0/24 --nat --uplink eth0

@@ -86,11 +86,11 @@ The addresses of its published ports go to standard error. SOURCE is
   disk:FILE    the disk of a machine, raw or qcow2, with its boot loader
   a file       such a disk, a kernel, or the ISO image of an installer
 
-The guest writes to its own disk; FILE stays unchanged. With --disk-size, an installer has an
-empty disk. The machine starts from the ISO image until this disk has a boot loader. Ports are published at 127.0.0.1
-unless -p names another address. -v mounts a folder in a container, and in the machine of a
-service or an image (virtiofs). A machine with its own system can mount the folders by 9p:
-"bakeoff vm info GUEST filesystems" prints the commands.
+The guest writes to its own disk; FILE stays unchanged. With --disk-size, an installer gets
+an empty disk. The machine starts from the ISO image until this disk has a boot loader.
+Ports are published at 127.0.0.1 unless -p names another address. -v mounts a folder in a
+container, and in the machine of a service or an image (virtiofs). A machine with its own
+system can mount the folders by 9p: "bakeoff vm info GUEST filesystems" prints the commands.
 
 When the program of a container ends, run --console ends with the exit code of the program. The exit
 code is 0 for a machine, after ^], and if another command stops the guest.`,

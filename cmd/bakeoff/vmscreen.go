@@ -69,8 +69,9 @@ func (a *app) vmSysrq() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "sysrq GUEST nmi|screenshot",
 		Short: "Send an interrupt to a machine, or write a picture of its screen",
-		Long: `nmi sends a non-maskable interrupt: most systems then print a stack trace, or panic.
-screenshot writes screen.ppm into the folder of the guest, and prints its path.`,
+		Long: `sysrq nmi sends a non-maskable interrupt: most systems then print a stack trace, or panic.
+sysrq screenshot writes the picture screen.ppm into the folder of the guest, and prints its
+path.`,
 		Example: "  sudo bakeoff vm sysrq web nmi",
 		Args:    cli.Between(2, 2, "GUEST nmi|screenshot"),
 		RunE: func(c *cobra.Command, args []string) error {

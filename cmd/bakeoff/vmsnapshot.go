@@ -48,7 +48,8 @@ starts its program again. Unlike in SmartOS, newer snapshots stay.`,
 }
 
 func (a *app) vmDeleteSnapshot() *cobra.Command {
-	return a.snapshotVerb("delete-snapshot", "Remove a snapshot of a guest", "The guest itself does not change.",
+	return a.snapshotVerb("delete-snapshot", "Remove a snapshot of a guest", "delete-snapshot removes a snapshot. "+
+		"The guest itself does not change.",
 		"  sudo bakeoff vm delete-snapshot web before-upgrade", "deleted",
 		func(ctx context.Context, g *vm.Guest, name string) error { return g.DeleteSnapshot(ctx, name) })
 }

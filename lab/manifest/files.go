@@ -78,8 +78,8 @@ func filesField(where string) field {
 				required: true},
 			field{name: "to", doc: "Path of the file or folder in the environment. Folders above it are created.",
 				shape: text(pathPattern, "write an absolute path like /opt/server"), required: true},
-			field{name: "mode", doc: "Permissions of a file, as in 0755. Without it, the file keeps its own. Files of a " +
-				"folder always do.", shape: one(param.Text)},
+			field{name: "mode", doc: "Permissions of a file, as in 0755. Without this key, the file keeps its " +
+				"permissions. The files of a folder always keep theirs.", shape: one(param.Text)},
 		)).eg("[{from: ./build/server, to: /opt/server, mode: 0755}]")}
 }
 

@@ -148,8 +148,9 @@ func lab(cat Catalogue) *shape {
 			"`uplink` and `address` may be set for it.",
 			shape: mapOf(named(), hostShape()).eg(`{box: {ssh: root@box.example}}`)},
 		field{name: "generator",
-			doc: "Host that generates load, over the uplinks of both hosts, or over the own network of contenders that are " +
-				"bare machines. Without it, load comes from the contender's own host, on CPUs that are not the contender's.",
+			doc: "Host that generates load. The load goes over the uplinks of both hosts or, for contenders with the " +
+				"driver machine, over the machine's own network. Without this key, load comes from the contender's own " +
+				"host, on CPUs that are not the contender's.",
 			shape: named()},
 		field{name: "contenders", doc: "The sides of the comparison.", shape: listOf(contenderShape(cat, resources)),
 			required: true},
@@ -164,7 +165,8 @@ func lab(cat Catalogue) *shape {
 			field{name: "design", doc: "Changes to the design.", shape: design},
 			field{name: "params", doc: "Parameters for every cell whose workload has them.",
 				shape: mapOf(one(param.Text), loose())},
-			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. They override those of params.",
+			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. They override the key " +
+				"params of the profile.",
 				shape: mapOf(named(), mapOf(one(param.Text), loose()))},
 			field{name: "volumes", doc: "Sizes of volumes, by path, for every contender that declares the volume with a size.",
 				shape: mapOf(text(pathPattern, pathRule), one(param.Size))},
@@ -181,23 +183,24 @@ func hostShape() *shape {
 			"--on slurm` chooses the host.", shape: named()},
 		field{name: "count", doc: "Number of hosts of the pool on which the lab runs, each with its own run folder.",
 			shape: bounded(param.Int, 1, 1000), def: "1"},
-		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The host key must be known.",
+		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The SSH host key of the host " +
+			"must be known.",
 			shape: text(sshPattern, sshRule)},
 		field{name: "port", doc: "Port for ssh, if ssh's own configuration does not set it.",
 			shape: bounded(param.Int, 1, 65535)},
 		field{name: "dir", doc: "Folder on the host for the agent, images and environments. Without it, bakeoff uses " +
 			"/var/lib/bakeoff and " +
 			"/var/cache/bakeoff, or the XDG folders of a user other than root.", shape: text(pathPattern, pathRule)},
-		field{name: "repair", doc: "Argument vector that bakeoff executes on the host before every block, to restore a " +
-			"known state.", shape: argv()},
+		field{name: "repair", doc: "Argument vector that bakeoff executes on the host before every block, to restore " +
+			"a known state.", shape: argv()},
 		field{name: "meter", doc: "Argument vector that prints the reading of an energy meter: one number, in joules. " +
 			"bakeoff executes it on the host " +
 			"right before and right after every trial, outside of the timed part. Without it, bakeoff reads the counters of " +
 			"the processor (RAPL), " +
 			"if there are any.", shape: argv()},
-		field{name: "switch", doc: "System → argument vector that makes the host boot this system next. It must work in " +
-			"every system of the host. The key `system` of a contender selects its system. Each block boots each system " +
-			"once, in random order. The baseline's system boots a second time, for the twin.",
+		field{name: "switch", doc: "System → argument vector that makes the host boot this system next. The command " +
+			"must work in every system of the host. The key `system` of a contender selects its system. Each block " +
+			"boots each system once, in random order. The baseline's system boots a second time, for the twin.",
 			shape: mapOf(named(), argv())},
 		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the " +
 			"reboot command of the system.", shape: argv()},
@@ -229,13 +232,15 @@ func resourceFields(cat Catalogue) []field {
 				"file:ffs (for guests of bhyve and vmm, which format it). A virtual machine has a file or a device as its " +
 				"disk: on file:zfs and dataset a raw file in the file system, with three quarters of the size of file:zfs.",
 			shape: backing, required: true},
-		field{name: "size", doc: "Size of the volume; all but dir and disk need one.", shape: one(param.Size)},
+		field{name: "size", doc: "Size of the volume; required for all backings except dir and disk.",
+			shape: one(param.Size)},
 		field{name: "device", doc: "Block device, for the backing disk. It must have a file system with the label bakeoff " +
 			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine mounts ext4 " +
 			"only. Its contents are lost.",
 			shape: text(devicePattern, deviceRule)},
-		field{name: "pool", doc: "Dataset of the host, for the backings dataset and zvol: bakeoff creates theirs below it " +
-			"and destroys them.", shape: text(`[A-Za-z][A-Za-z0-9_.:/-]{0,200}`, "write the name of a dataset like tank/vm")},
+		field{name: "pool", doc: "Dataset of the host, for the backings dataset and zvol: bakeoff creates the " +
+			"dataset or zvol of the volume below it, and later destroys it.",
+			shape: text(`[A-Za-z][A-Za-z0-9_.:/-]{0,200}`, "write the name of a dataset like tank/vm")},
 		field{name: "properties",
 			doc: "Properties of the file system, by name. file:zfs and dataset: compression, recordsize, checksum, logbias, " +
 				"primarycache, sync, and of file:zfs ashift, as in zfsprops(7). zvol: the same with volblocksize instead of " +
@@ -248,8 +253,8 @@ func resourceFields(cat Catalogue) []field {
 		{name: "quota", doc: "Limit of the contender's CPU time, in CPUs: 0.5 is half of the time of one CPU. Without it, " +
 			"there is no limit.",
 			shape: bounded(param.Number, 0.01, 1024)},
-		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. Only " +
-			"control groups version 2 limit data that the kernel buffers and writes later.", shape: fieldsOf(
+		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. " +
+			"Data that the kernel buffers and writes later are limited only with version 2 of control groups.", shape: fieldsOf(
 			field{name: "read", doc: "Bytes read per second.", shape: text(ratePattern, rateRule)},
 			field{name: "write", doc: "Bytes written per second.", shape: text(ratePattern, rateRule)},
 		).eg("{read: 50MB/s, write: 20MB/s}")},
@@ -262,14 +267,13 @@ func resourceFields(cat Catalogue) []field {
 			"a machine, for drivers that boot one). For the driver jail it may also be " +
 			"the path of a folder on its host.",
 			shape: text(imagePattern, imageRule)},
-		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by their " +
-			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the driver host " +
-			"they " +
-			"must be installed on the host; bakeoff installs nothing there. If the contender and the baseline have " +
-			"different packages, they are a factor.",
+		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by " +
+			"their names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the " +
+			"driver host they must be installed on the host; bakeoff installs nothing there. If the packages of the " +
+			"contender and of the baseline differ, the page lists them as a factor (an intended difference).",
 			shape: listOf(text(packagePattern, packageRule)).eg("[python3]")},
-		{name: "volumes", doc: "Storage, by its path inside the environment. A workload that needs a volume refuses a " +
-			"contender that does not declare it.",
+		{name: "volumes", doc: "Storage, by its path inside the environment. bakeoff refuses a contender that does " +
+			"not declare a volume that a workload needs.",
 			shape: volumes},
 	}
 }
@@ -288,20 +292,21 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to " +
 			"the image.",
 			shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
-		{name: "params", doc: "Parameters of workloads, by the name of the cell. They override those of the cell for this " +
-			"contender. Contenders of one driver with different parameters are variants: two commands, two servers, two " +
+		{name: "params", doc: "Parameters of workloads, by the name of the cell. For this contender, they override " +
+			"the parameters of the cell. With them, contenders of one driver can run two commands, two servers or two " +
 			"settings. A required parameter may be absent from the cell if every contender gives it.",
 			shape: mapOf(named(), mapOf(one(param.Text), loose())).eg(`{unpack: {argv: [tar, -xf, big.tar]}}`)},
 		{name: "env", doc: "Environment variables of the programs that workloads run in the contender's environments. A " +
 			"variable that the workload itself sets keeps the workload's value.",
 			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
-		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
-			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in packages, in " +
-			"tuning, in the contender's own volumes and in the parameters of cells. If NAME is cpus, quota, memory, image, an " +
-			"option of the driver, or a parameter of a cell's workload, bakeoff sets it to the value. The baseline may name " +
-			"the contender: the baseline is then the one with the first value.",
+		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one " +
+			"contender, called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in " +
+			"packages, in tuning, in the contender's own volumes and in the parameters of cells. If NAME is cpus, " +
+			"quota, memory, image, an option of the driver, or a parameter of a cell's workload, bakeoff sets it to " +
+			"the value. If the key baseline names the swept contender, the baseline is the contender with the first " +
+			"value.",
 			shape: sweepShape()},
-		filesField("its environments. A file of a contender replaces that of the lab or of a cell with the same " +
+		filesField("its environments. A file of a contender replaces a file of the lab or of a cell with the same " +
 			"`to`"),
 	}, resources...)...)
 	contender.by = "driver"
@@ -315,10 +320,10 @@ func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
 		field{name: "name", doc: "Name in every result.", shape: named(), required: true},
 		field{name: "workload", doc: "Workload to run.", shape: enum(workloadNames(cat)...), required: true},
-		field{name: "profiles", doc: "Profiles whose runs contain the cell. Without the key, every run contains it. A run " +
-			"without --profile does not contain a cell with the key; --only names it nevertheless.",
+		field{name: "profiles", doc: "Profiles whose runs contain the cell. Without this key, every run contains the " +
+			"cell. With it, a run without --profile does not contain the cell, unless --only names the cell.",
 			shape: listOf(named()).eg("[full]")},
-		field{name: "sweep", doc: "A sweep of every contender at this cell: see the sweep of a contender.",
+		field{name: "sweep", doc: "A sweep of every contender in this cell; see the key sweep of a contender.",
 			shape: sweepShape()},
 		filesField("the environments of all contenders, if the cell is measured"),
 	)
@@ -339,8 +344,9 @@ func designShape() *shape {
 		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), " +
 			"1+margin]: 0.02 or 2%.",
 			shape: share(0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
-		field{name: "looks", doc: "Interim analyses: numbers of blocks, ascending, after which the run may stop. If the " +
-			"file has a budget and neither looks, alphas nor blocks, the looks follow from the budget.",
+		field{name: "looks", doc: "Looks (interim analyses): numbers of blocks, ascending, after which the run may " +
+			"decide and stop. If the file has a budget and neither looks, alphas nor blocks, bakeoff derives the looks " +
+			"from the budget.",
 			shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
 		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an " +
 			"equal share of 0.05; " +
@@ -355,12 +361,12 @@ func designShape() *shape {
 			shape: one(param.Bool), def: "true"},
 		field{name: "budget", doc: "Time limit. bakeoff starts no block that would end later. Without it, there is no limit.",
 			shape: one(param.Duration)},
-		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. If it is smaller than the first " +
-			"look, no verdict is possible.",
+		field{name: "blocks", doc: "Largest number of blocks; bakeoff drops looks after it. If blocks is smaller " +
+			"than the first look, no verdict is possible.",
 			shape: bounded(param.Int, 1, maxBlocks)},
-		field{name: "exact-trials", doc: "For metrics that can repeat themselves exactly, such as instructions: number of " +
-			"trials of each side that must agree. bakeoff then calls the metric deterministic, and gives the verdict without " +
-			"a look. With mirror, a block has two trials of each side.",
+		field{name: "exact-trials", doc: "For metrics that can repeat themselves exactly, such as instructions: " +
+			"number of trials of each side that must agree. If they agree, bakeoff calls the metric deterministic, and " +
+			"gives the verdict without waiting for a look. With mirror, a block has two trials of each side.",
 			shape: bounded(param.Int, analysis.Repeats, 2*maxBlocks), def: fmt.Sprint(analysis.Repeats)},
 	)
 }

@@ -26,8 +26,8 @@ const Stderr = "stderr.txt"
 // absent if the host cannot measure it.
 var CPUPerOp = sample.Metric{
 	Name: "cpu-per-op", Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
-	Doc: "CPU time of the host on the environment's CPUs per unit of work, hypervisor included; in nanoseconds if " +
-		"its kernel measures them, otherwise in ticks",
+	Doc: "CPU time of the host on the environment's CPUs per unit of work, hypervisor included; the resolution is " +
+		"nanoseconds if the host's kernel counts them, otherwise clock ticks",
 }
 
 // NativeParser is a workload whose work is a loop of the agent.

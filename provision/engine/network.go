@@ -33,20 +33,21 @@ const (
 // networks describes each of them: for the lab file, and as the fact "network" of an
 // environment.
 var networks = map[Network]struct{ doc, fact string }{
-	Experiment: {"a link from the experiment's network into the container, as every other technology has", ""},
+	Experiment: {"a link from the experiment's network into the container, as with every other driver", ""},
 	HostNet: {
-		"the host network, --network host",
+		"the network of the host (--network host)",
 		"the host network: the link ends outside of the container's namespaces",
 	},
-	Bridge: {"the engine's bridge, where load goes to the container's own address",
+	Bridge: {"the engine's bridge; load goes to the container's own address",
 		"the engine's bridge and the container's own address: routed, no address translation"},
-	Published: {"the engine's bridge, where load goes to ports that the engine publishes by the packet filter",
+	Published: {"the engine's bridge; load goes to ports that the engine publishes by the packet filter",
 		"the engine's bridge behind published ports: address translation by the packet filter"},
-	Proxy: {"the same ports, published by docker-proxy without the packet filter (engine: private)",
+	Proxy: {"the engine's bridge; load goes to ports that docker-proxy publishes, without the packet filter " +
+		"(requires engine: private)",
 		"the engine's bridge behind published ports: the process docker-proxy copies each connection"},
-	Slirp: {"ports published to a network stack in user space",
+	Slirp: {"load goes to ports that slirp4netns, a network stack in user space, publishes",
 		"slirp4netns behind published ports: a process copies each connection"},
-	Pasta: {"ports published by pasta", "pasta behind published ports: a process moves the traffic"},
+	Pasta: {"load goes to ports that pasta publishes", "pasta behind published ports: a process moves the traffic"},
 }
 
 // NetworkOption is the option network with these values, Experiment first.

@@ -51,14 +51,14 @@ func Command(s *cli.Streams, getenv func(string) string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Keep runs that have ended in a store, and query them",
-		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs
-and comparisons, as tables that SQL reads. A bundle has the results, the samples as a
-Parquet file, and the run folder. It never changes, and its digest names it. Run folders
-stay as they are. See docs/guides/store.md.
+		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs and
+comparisons, as tables that SQL reads. A bundle contains the results, the samples as a
+Parquet file, and the run folder. A bundle never changes; its digest is its name. Run
+folders stay as they are. See docs/guides/store.md.
 
-A RUN of a store is named by its digest, by at least six digits of it, or by the name of
-its folder. The store is the folder that --store names, or BAKEOFF_STORE, or the folder
-store.`,
+A RUN of a store is named by its digest, by at least six digits of it, or by the name of its
+folder. The store is the folder in --store; without this flag, the folder in BAKEOFF_STORE;
+without both, the folder named store.`,
 		Example: `  bakeoff store init
   bakeoff store add runs
   bakeoff store list --lab nightly
@@ -117,13 +117,13 @@ func (k *keeper) init() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Make a store",
-		Long: `init makes a store in a new folder. The index is a file of SQLite, which one process writes
-at a time. If several people write, use --index to name a database of PostgreSQL. Do not
-write the password into --index: bakeoff reads it from ~/.pgpass, like other PostgreSQL
-clients.
+		Long: `init makes a store in a new folder. The index is a file of SQLite, to which only one process
+can write at a time. If several people write, use --index to name a database of PostgreSQL.
+Do not write the password into --index: bakeoff reads it from ~/.pgpass, like other
+PostgreSQL clients.
 
 The settings are in store.json. With --key, push signs bundles with this SSH key. With
---signers, verify and pull say who signed a bundle; the file has the form of ALLOWED
+--signers, verify and pull say who signed a bundle; this file has the form of ALLOWED
 SIGNERS in ssh-keygen(1).`,
 		Example: `  bakeoff store init
   bakeoff store init /srv/runs --registry registry.example/team/runs
@@ -456,8 +456,8 @@ func (k *keeper) verify() *cobra.Command {
 		Use:   "verify [RUN...]",
 		Short: "Check bundles: digests, folders, samples, index",
 		Long: `verify checks the named bundles, or all bundles of the store. Every digest must be right,
-and the run folder must unpack. Its raw files must have the hashes in its journal. The
-samples and the record must agree with the results, and the index must have the run. With
+and the run folder must unpack. The raw files in it must have the hashes in its journal. The
+samples and the record must agree with the results, and the index must contain the run. With
 --full it also computes every number again from the raw output, as bakeoff verify does.
 
 The exit code is 1 if a check fails.`,
@@ -592,9 +592,9 @@ func (k *keeper) query() *cobra.Command {
 		Use:   "query SQL [VALUE...]",
 		Short: "Ask the index a question in SQL",
 		Long: `query answers one SELECT. It cannot change the index. The tables to query are runs,
-comparisons and label; docs/guides/store.md lists their columns and ten questions. A VALUE
-replaces $1, $2 … in the text. Times are text such as 2026-01-02T03:04:05Z. Unknown values
-are NULL.`,
+comparisons and label; docs/guides/store.md lists their columns and ten example queries. A
+VALUE replaces $1, $2 … in the text. Times are text such as 2026-01-02T03:04:05Z. Unknown
+values are NULL.`,
 		Example: `  bakeoff store query 'SELECT lab, host, count(*) FROM runs GROUP BY lab, host'
   bakeoff store query 'SELECT name, ratio FROM comparisons WHERE contender = $1 AND began > $2' crun 2026-01
   bakeoff store query --csv 'SELECT * FROM runs' >runs.csv

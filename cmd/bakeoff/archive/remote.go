@@ -35,12 +35,13 @@ func (k *keeper) push() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "push [RUN...]",
 		Short: "Send bundles to a registry",
-		Long: `push sends bundles to a repository of a registry, with the credentials of docker and
-podman. If the store has a key, push signs the bundles first. It sends only what the
-registry lacks. To continue an interrupted push, run it again.
+		Long: `push sends bundles to a repository of a registry, with the credentials of docker and podman.
+If the store has a key, push signs the bundles first. push sends only what the registry
+lacks. To continue an interrupted push, run it again.
 
-The tag of a bundle consists of the name of its run and its digest. Signatures and the
-results of bakeoff replicate are referrers of the bundle.`,
+The tag of a bundle consists of the name of its run and its digest. push also sends the
+signatures and the results of bakeoff replicate; the registry stores them as OCI referrers
+of the bundle.`,
 		Example: `  bakeoff store push 20260102T030405Z-quick --to registry.example/team/runs
   bakeoff store push --all`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -82,8 +83,8 @@ func (k *keeper) pull() *cobra.Command {
 		Use:   "pull [REFERENCE...]",
 		Short: "Download bundles from a registry, check them, and add them to the store",
 		Long: `pull downloads the named bundles, HOST/NAME:TAG or HOST/NAME@sha256:…, and adds them to the
-store. With --all, it downloads every bundle of a repository that is not in the store yet.
-It continues an interrupted download.
+store. With --all, pull downloads from a repository every bundle that the store lacks. pull
+continues an interrupted download.
 
 A bundle comes from a stranger: pull checks everything that bakeoff store verify checks,
 before it adds the bundle. If the store requires signatures, a trusted key must have signed

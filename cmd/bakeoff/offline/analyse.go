@@ -41,25 +41,26 @@ format, or takes it from --from:
 
 ` + formatLines() + `
 
-If the numbers were measured in blocks, with the sides in random order in each block, they
-get verdicts, with the statistics of a run. Benchmark programs measure one side after the
-other. A change of the machine between the two sides then looks like a difference. For the
-output of such programs, analyse therefore prints no verdict. It prints an interval for each
-difference, and what is known about the order. docs/special/analyse.md describes each
-format, and how to make blocks with go test.
+If the numbers were measured in blocks, with the sides in random order in each block,
+analyse gives verdicts, by the same statistics as bakeoff run. Benchmark programs measure
+one side after the other. A change of the machine between the two sides then looks like a
+difference. For the output of such programs, analyse therefore prints no verdict. It prints
+an interval for each difference, and what is known about the order in which the sides were
+measured. docs/special/analyse.md describes each format, and how to measure in blocks with
+go test.
 
 If you name several files, each file is a contender with the name of the file. NAME=FILE
-gives it another name. Files with the same name are repetitions of one contender. FILE may
-be a pattern in quotes: 'old=old-*.json'. In a single file, the format determines the
-contenders, such as the commands of hyperfine or the systems of Phoronix. --contender
-selects another label that distinguishes contenders: a part of the names of Go benchmarks,
-or a parameter of hyperfine or pytest. --group also names a label: analyse then prints
-separate geometric means for each value of the label. The geometric mean of a metric is over
-the cells that both sides have.
+gives the contender another name. Files of contenders with the same name are repetitions of
+one contender. FILE may be a pattern in quotes: 'old=old-*.json'. In a single file, the
+format determines the contenders, such as the commands of hyperfine or the systems of
+Phoronix. --contender selects another label that distinguishes contenders: a part of the
+names of Go benchmarks, or a parameter of hyperfine or pytest. --group also names a label:
+analyse then prints separate geometric means for each value of the label. The geometric mean
+of a metric covers only the cells that both sides have.
 
-analyse leaves out parts of a file that it cannot use, and prints a warning with the line.
-If a file has only statistics, such as means, and no single values, the differences have no
-intervals.
+analyse leaves out parts of a file that it cannot use, and prints a warning that names the
+line. If a file has only statistics, such as means, and no individual values, the
+differences have no intervals.
 
 A table is CSV or TSV with a header, or NDJSON. Lines that begin with # may stand before the
 header. The columns:
@@ -67,7 +68,7 @@ header. The columns:
   experiment   optional: name; experiments are analyzed separately
   block        number; the unit of replication
   position     number; place of the trial in its block, or among the trials of its
-               workload in the block; no two contenders share one
+               workload in the block; no two contenders share a position
   instance     optional: name of the environment or boot
   contender    name
   workload     name
@@ -77,9 +78,9 @@ header. The columns:
   value        number; "failed" or empty for a failed trial
   scale        optional: ratio (the default) or difference
 
-Every metric of a table is primary. analyse applies the looks (interim analyses) in order,
-as if the blocks arrived one by one. It does not use blocks after the look that decides, and
-prints how many these are.`,
+Every metric of a table is primary: its comparisons get verdicts. analyse applies the looks
+(interim analyses) in order, as if the blocks arrived one by one. It does not use the blocks
+after the look that decides, and prints their number.`,
 		Example: `  bakeoff analyse numbers.csv --baseline host --margin 0.05
   bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json
   bakeoff analyse hyperfine.json

@@ -14,8 +14,8 @@ func (a reader) bootCommand(more []*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "boot",
 		Short: "Show where the time of a boot goes",
-		Long: `boot reads what an operating system and its hypervisor recorded while the system
-booted. It reads its own recordings and the following sources. --source takes these names:
+		Long: `boot reads what an operating system and its hypervisor recorded during a boot of this
+system. --source takes the names of these sources:
 
 ` + sourceLines() + `
 

@@ -24,11 +24,12 @@ func (a reader) bootCompare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare A B | compare RUN CONTENDER CONTENDER",
 		Short: "Show which parts of a boot take longer than before",
-		Long: `compare compares boots span by span. Spans are matched by their path: their own
-name and the names of all spans that enclose them. A and B are recordings, or files of one
-of the sources. Separate several files of one side with commas. The contenders of a RUN took
-turns, so compare compares their boots in pairs. Boots in files have no such pairs, and
-compare then says which conclusions are possible.
+		Long: `compare compares boots span by span. A span is an interval of the boot, such as one call of
+a function. compare matches spans by their path: the name of the span and the names of all
+spans that enclose it. A and B are recordings, or files of one of the sources. Separate
+several files of one side with commas. The contenders of a RUN took turns, so compare
+compares their boots in pairs. Boots in files have no such pairs; compare then says which
+conclusions are possible.
 
 If all boots of a side took exactly the same time, as on the instruction clock, the
 differences are exact and have no interval.`,

@@ -30,8 +30,8 @@ the main function is a mark without a stack. A frame is a function, or a functio
 argument. The values are own times (the time of a span without the spans inside it), in
 ticks of the clock that the source read. They are in nanoseconds if the recording has spans
 of several clocks. The values of equal stacks are added up. If a thread waited, the time
-counts for the function that waited. But if the source knows for which other thread it
-waited, the time counts for the functions of that thread.`,
+counts for the function that waited. But if the source knows the thread that caused the
+wait, the time counts for the functions of that thread.`,
 		Example: `  bakeoff boot export --format folded dmesg.txt | flamegraph.pl > boot.svg
   bakeoff boot export --format folded --source tslog tslog.txt
   bakeoff boot export --format perfetto runs/20260102T030405Z-boot --contender microvm > boot.json

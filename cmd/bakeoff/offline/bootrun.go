@@ -31,7 +31,7 @@ func (b *BootChoice) Flags(c *cobra.Command) {
 	SourceFlag(c, &b.Source)
 	c.Flags().StringVar(&b.Contender, "contender", "", "of a run: boots of this `contender`")
 	c.Flags().IntVar(&b.Number, "boot", 0,
-		"of a run: the boot with this `number`, from 1 (default: that of the median time)")
+		"of a run: the boot with this `number`, from 1 (default: the boot with the median time)")
 }
 
 // BootsOf reads the boots of a run folder, or of the one run in a folder of runs.

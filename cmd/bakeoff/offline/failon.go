@@ -75,7 +75,8 @@ func Conditions() string {
 	lines = append(lines,
 		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "the whole interval of METRIC is more than N % above the baseline's value"),
 		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "the whole interval of METRIC is more than N % below this value"), "",
-		"METRIC may also be the name of a cell or a workload; it then means their primary metrics.",
+		"METRIC may also be the name of a cell or a workload; the condition then concerns the primary metrics of "+
+			"that cell or workload.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
 		"as long as the interval contains the limit. The exit code of worse and better is 6",
 		"if a check withheld a verdict, or if there was no look.")

@@ -36,10 +36,10 @@ func (a reader) fleet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fleet RUN|FOLDER...",
 		Short: "Judge runs of one lab on several machines",
-		Long: `A run's own verdict holds only for its machine, even if the run has many blocks.
-fleet combines runs of one lab on several machines, and gives verdicts that hold for
-machines of this kind. It takes one number from each machine: the level of its runs. The
-machines are the replicates. A FOLDER stands for all runs in it.
+		Long: `A run's own verdict holds only for its machine, even if the run has many blocks. fleet
+combines runs of one lab on several machines, and gives verdicts that hold for machines of
+this kind. It takes one number from each machine: the level of its runs. Each machine counts
+as one observation, however many runs it has. A FOLDER stands for all runs in it.
 
 A verdict needs runs on five machines. It is withheld if the contender failed on a machine.
 fleet also shows the result of each machine, how much the machines differ, and the range in
@@ -47,8 +47,8 @@ which one more machine of this kind is expected. The machines should be alike; f
 the facts in which they differ.
 
 Runs belong to one machine if they have the same processor, the same host name and the same
-label machine. If several machines have the same name, set the label: bakeoff run --label
-machine=rack2-07.
+value of the label "machine". If several machines have the same name, set the label: bakeoff
+run --label machine=rack2-07.
 
 The error rate holds only if the runs were chosen without knowledge of their results.
 

@@ -137,12 +137,13 @@ every night. It shows the estimate of each run against the baseline, the steps (
 changes), and the level of the runs between steps. A FOLDER stands for all runs in it. Each
 machine has a history of its own.
 
-Runs count as replicates. The spread between runs is part of every interval, so one bad day
-does not count as a regression. A step needs two runs on one side of it and five on the
-other, or three on both. If a step may have happened in the newest runs, history prints how
-many more runs would decide this. It also prints which steps more runs could show. If
-nothing changed, at most 5 % of histories (--alpha) show a step; all primary comparisons of
-a lab on one machine share this rate.
+Each run counts as one observation. The spread between runs is part of every interval, so
+one bad day does not count as a regression. A step needs two runs on one side of it and five
+on the other, or three on both. If a step may have happened in the newest runs, history
+prints how many more runs would decide this. It also prints the smallest step that it would
+probably find after each number of further runs. If nothing changed, at most 5 % of
+histories (--alpha) show a step; all primary comparisons of a lab on one machine share this
+rate.
 
 history names what else changed at a step: the kernel, the image, placed files, and the
 labels that bakeoff run --label gave to the runs. Such a change is a possible cause of the
@@ -152,12 +153,12 @@ A run is left out, with the reason, if it did other work, if a check failed, or 
 its twin differs from the baseline.
 
 With --fail-on the exit code is 3 if one of the named conditions is true. With --newest 10,
-it depends only on the newest 10 runs of each history. The exit code is 6 if the newest run
-was left out or could not be read. The condition suspect is already true after the first run
-of a large step: the newest run is farther from the earlier level than any other run and
-than chance allows. The cause may also be a single disturbed run; the next run shows whether
-it was a step. With --store, history reads the runs from the index of a store: the newest
---most runs of --lab, or of all labs, with their primary metrics.`,
+the exit code depends only on the newest 10 runs of each history. The exit code is 6 if the
+newest run was left out or could not be read. The condition suspect is already true after
+the first run of a large step: the newest run is farther from the earlier level than any
+other run and than chance allows. The cause may also be a single disturbed run; the next run
+shows whether it was a step. With --store, history reads the runs from the index of a store:
+the newest --most runs of --lab, or of all labs, with their primary metrics.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html

@@ -130,8 +130,8 @@ func (w writer) editCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "edit POST",
 		Short: "Open a post in $EDITOR",
-		Long: `edit opens a post, page or draft in $VISUAL or $EDITOR. POST is a file, a file name, a
-slug, or a number of bakeoff site list.`,
+		Long: `edit opens a post, page or draft in $VISUAL or $EDITOR. POST is a file, a file name, a slug,
+or a number that bakeoff site list prints.`,
 		Example: "  bakeoff site edit first-post\n  bakeoff site edit 1",
 		Args:    cli.Each("the post"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -66,11 +66,12 @@ func (w writer) build() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build [SITE]",
 		Short: "Build the site",
-		Long: `build writes the pages, feeds and indexes of a site into its output folder. It
-makes only the files whose inputs changed. It publishes a post that is dated in the future
-when its time has come. With --watch, bakeoff continues to run, and builds again when a file
-changes and when the date of a post comes. If a build fails, the last site stays. Instead of
---watch, systemd can do the same: bakeoff site timer prints the units.
+		Long: `build writes the pages, feeds and indexes of a site into its output folder. It makes only
+the files whose inputs changed. It publishes a post that is dated in the future when its
+time has come. With --watch, bakeoff continues to run, and builds again when a file changes
+and when the date of a post comes. If a build fails, the site of the last successful build
+stays. Instead of --watch, systemd can start each build: bakeoff site timer prints the
+units.
 
 The runs in the folder runs/ of the site become an index with a search and filters, and a
 page for each workload, contender and machine. A folder that contains only runs becomes a

@@ -56,13 +56,14 @@ func (ab) Doc() tool.Doc {
 			sample.LowerShare("failed-share", "share of requests that failed: status, connect, receive, length, exceptions"),
 		},
 		Params: []param.Spec{
-			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 20000, Doc: "number of concurrent requests"},
+			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 20000, Doc: "number of requests in " +
+				"progress at a time"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true",
-				Doc: "use a connection for many requests; otherwise each request opens its own"},
+				Doc: "use a connection for many requests; otherwise each request opens its own connection"},
 			{Name: "varying", Kind: param.Bool, Default: "false",
-				Doc: "the page has not always the same length; otherwise a response of another length has failed"},
+				Doc: "the length of the page varies; otherwise a response of another length counts as failed"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
 		Protocol: func(param.Values) string { return workload.HTTP10 },

@@ -43,11 +43,12 @@ func (bonnie) Doc() tool.Doc {
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume"},
 			{Name: "size", Kind: param.Size, Default: "1GiB", Min: 1 << 20, Max: 16 << 40,
-				Doc: "size of the file in whole MiB; at least twice the memory"},
+				Doc: "size of the file in whole MiB; at least twice the memory (parameter ram)"},
 			{Name: "ram", Kind: param.Size, Min: 1 << 20, Max: 8 << 40,
-				Doc: "memory that the file must exceed at least twice; when not set, the memory limit of the environment"},
+				Doc: "size of the memory: the file must be at least twice as large; when not set, the memory limit of " +
+					"the environment"},
 			{Name: "files", Kind: param.Int, Default: "0", Min: 0, Max: 1e5,
-				Doc: "number of small files, in units of 1024; 0 skips these tests"},
+				Doc: "number of small files, in units of 1024 files; 0 skips the tests of small files"},
 			{Name: "file-max", Kind: param.Size, Default: "0B", Min: 0, Max: 1 << 30, Doc: "maximum size of a small file"},
 			{Name: "characters", Kind: param.Bool, Default: "true", Doc: "also write and read byte by byte"},
 			{Name: "sync", Kind: param.Bool, Default: "false", Doc: "no write buffering: fsync after every write"},

@@ -59,7 +59,7 @@ func (fio) Doc() tool.Doc {
 			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 4096, Max: 16 << 40,
 				Doc: "size of the file, which is written once before the first trial"},
 			{Name: "iodepth", Kind: param.Int, Default: "1", Min: 1, Max: 4096,
-				Doc: "operations in progress at a time; more than 1 requires an asynchronous engine"},
+				Doc: "number of operations in progress at a time; more than 1 requires an asynchronous engine"},
 			{Name: "engine", Kind: param.Text, Default: "psync", Enum: []string{"psync", "sync", "mmap", "posixaio", "libaio",
 				"io_uring"}, Doc: "ioengine; libaio and io_uring exist only on Linux"},
 			{Name: "direct", Kind: param.Text, Default: directAuto, Enum: []string{directAuto, "true", "false"},
@@ -68,10 +68,12 @@ func (fio) Doc() tool.Doc {
 			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "drop the file from the page cache before the " +
 				"test, if the system permits it; with false, reads may come from memory"},
 			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the measured time"},
-			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this many writes; 0 is never"},
-			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory, a power of " +
-				"two. When not set, the buffer starts 16 bytes past a page. Some CPUs copy to such an address several times " +
-				"slower than to a multiple of 64, which matters if the data come from memory"},
+			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this number of writes; " +
+				"0 is never"},
+			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory in " +
+				"bytes, a power of two. When not set, the buffer starts 16 bytes after the start of a page. Some CPUs " +
+				"copy to such an address several times slower than to a multiple of 64 bytes; this slows reads whose " +
+				"data come from memory"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 53, Doc: "seed of the random offsets"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test"},
 		},

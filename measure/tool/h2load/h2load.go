@@ -49,10 +49,10 @@ func (h2load) Doc() tool.Doc {
 		},
 		Params: []param.Spec{
 			{Name: "protocol", Kind: param.Text, Default: http.One, Enum: []string{http.One, http.Two},
-				Doc: "protocol of the requests. HTTP/2 is negotiated with tls, and otherwise used by prior knowledge; the page " +
-					"says which one was really used"},
+				Doc: "protocol of the requests. With tls, HTTP/2 is negotiated; without tls, it is used by prior " +
+					"knowledge. The page says which protocol was really used"},
 			{Name: "streams", Kind: param.Int, Default: "1", Min: 1, Max: 1000,
-				Doc: "requests at a time on each connection; more than 1 needs HTTP/2"},
+				Doc: "number of requests at a time on each connection; more than 1 needs HTTP/2"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the load generator"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},

@@ -65,7 +65,7 @@ func (hey) Doc() tool.Doc {
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a request in whole seconds"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true",
-				Doc: "use a connection for many requests; otherwise each request opens its own"},
+				Doc: "use a connection for many requests; otherwise each request opens its own connection"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
 		Protocol: func(param.Values) string { return workload.HTTP11 },

@@ -41,7 +41,7 @@ func (pgbench) Doc() tool.Doc {
 		Tried: []string{"13", "15", "17"},
 		Dirs: []string{"/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/local/lib/postgresql*/bin",
 			"/usr/libexec/postgresql*"},
-		Summary: "pgbench against the environment's own PostgreSQL, with its durability settings recorded",
+		Summary: "pgbench against the PostgreSQL of the environment, whose durability settings are recorded",
 		Packages: map[string][]string{
 			"debian": {"postgresql"}, "alpine": {"postgresql", "postgresql-contrib"},
 			"freebsd": {"postgresql15-server", "postgresql15-contrib"},
@@ -52,21 +52,23 @@ func (pgbench) Doc() tool.Doc {
 		Metrics: []sample.Metric{
 			sample.Throughput("transaction/s", "transactions per second; includes the time to connect only if connect is true"),
 			sample.LowerRatio("latency-mean", "s", "mean latency of a transaction"),
-			sample.LowerRatio("connection-mean", "s", "mean time to connect; only if connect is true, from version 14 on"),
+			sample.LowerRatio("connection-mean", "s", "mean time to connect; only if connect is true, and with pgbench "+
+				"14 or later"),
 			sample.LowerShare("failed-share", "share of transactions that failed"),
 		},
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume for the database"},
 			{Name: "scale", Kind: param.Int, Default: "10", Min: 1, Max: 1e6,
-				Doc: "scaling factor: number of branches, about 16 MB each; at least the number of clients"},
+				Doc: "scaling factor: number of branches, about 16 MB each; it must be at least the number of clients"},
 			{Name: "clients", Kind: param.Int, Default: "3", Min: 1, Max: 1000, Doc: "number of concurrent clients"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of pgbench threads"},
 			{Name: "transactions", Kind: param.Int, Default: "0", Min: 0, Max: 1e9,
-				Doc: "transactions per client, instead of a time; 0 uses time"},
+				Doc: "number of transactions per client, instead of a time; with 0, the parameter time ends the test"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
 			{Name: "connect", Kind: param.Bool, Default: "false", Doc: "open a new connection for each transaction (-C)"},
 			{Name: "rate", Kind: param.Rate,
-				Doc: "open loop at this rate, latencies from the scheduled start; a closed loop when not set"},
+				Doc: "start transactions at this rate (open loop), and measure latencies from the scheduled start; when " +
+					"not set, the loop is closed"},
 			{Name: "script", Kind: param.Text, Default: "tpcb-like", Enum: []string{"tpcb-like", "simple-update",
 				"select-only"}, Doc: "built-in transaction"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 31, Doc: "seed of the random rows"},

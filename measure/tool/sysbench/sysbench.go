@@ -33,14 +33,15 @@ func (sysbench) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "sysbench", Program: "sysbench", VersionArgs: []string{"--version"},
 		Tried: []string{"1.0", "1.1"}, Least: "1.0",
-		Summary: "sysbench as the platform ships it: its CPU test (primes) and its memory test",
+		Summary: "sysbench as the platform ships it: the CPU test (primes) and the memory test",
 		Packages: map[string][]string{
 			"debian": {"sysbench"}, "alpine": {"sysbench"}, "freebsd": {"sysbench"},
 			"dragonfly": {"sysbench"}, "netbsd": {"sysbench"}, "smartos": {"sysbench"},
 		},
 		Metrics: []sample.Metric{
 			sample.Throughput("op/s",
-				"events per second: loops over all numbers up to max-prime, or memory blocks; comparable only within one build"),
+				"events per second: an event is a loop over all numbers up to max-prime, or one memory block; comparable "+
+					"only between runs of one build of sysbench"),
 			sample.HigherRatio("bandwidth", "B/s", "bytes of memory blocks transferred per second"),
 			sample.LowerRatio("latency-p95", "s", "95th percentile of the time of an event, in steps of 10 µs"),
 		},
@@ -55,7 +56,7 @@ func (sysbench) Doc() tool.Doc {
 			{Name: "access", Kind: param.Text, Default: "seq", Enum: []string{"seq", "rnd"},
 				Doc: "memory: sequential or random access"},
 			{Name: "scope", Kind: param.Text, Default: "global", Enum: []string{"global", "local"},
-				Doc: "memory: one block for all threads, or one block each"},
+				Doc: "memory: one block for all threads (global), or one block for each thread (local)"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 1024, Doc: "number of threads"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test in whole seconds"},
 		},

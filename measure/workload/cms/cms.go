@@ -46,12 +46,13 @@ func (Workload) Doc() workload.Doc {
 				"one event of each, or all of them"},
 		{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of concurrent clients"},
 		{Name: "delay", Kind: param.Duration,
-			Doc: "maximum of a client's random pause before a request, with siege; no pauses when not set"},
+			Doc: "with siege: maximum of a client's random pause before a request; when not set, there are no pauses"},
 		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part; whole seconds with siege"},
-		{Name: "timeout", Kind: param.Duration, Default: "10s", Doc: "timeout of a response, which then counts as an error"},
+		{Name: "timeout", Kind: param.Duration, Default: "10s", Doc: "longest wait for a response; a later response " +
+			"counts as an error"},
 		{Name: "keepalive", Kind: param.Bool, Default: "false", Doc: "use a connection for many requests; otherwise " +
-			"each request opens its own. Not available for the login page with siege: the response has no length, so siege " +
-			"would wait until the connection closes"},
+			"each request opens its own connection connection. Not available for the login page with siege: the " +
+			"response has no length, so siege would wait until the connection closes"},
 		{Name: "processes", Kind: param.Int, Default: "4", Min: 1, Max: 256, Doc: "number of PHP processes"},
 		{Name: "users", Kind: param.Int, Default: "20", Min: 1, Max: 1000,
 			Doc: "number of users in the database, each with a public calendar"},

@@ -45,7 +45,7 @@ func (Workload) Doc() workload.Doc {
 	wall := sample.LowerRatio("wall", "s", "from the start of the command to its end, by the environment's clock")
 	wall.Primary = true
 	cpu := sample.LowerRatio("cpu", "s", "user and system time of the command and its children, as the "+
-		"environment's kernel measures it; absent if that kernel counts in ticks")
+		"environment's kernel measures it; absent if that kernel counts CPU time in clock ticks")
 	cpu.CPUTime = true
 	return workload.Doc{
 		Name: "command", Parser: 3, // 2: no shares from ticks, nor without a cleanup; 3: failures quote two lines
@@ -87,24 +87,27 @@ func paramSpecs() []param.Spec {
 		list("reset", "a command that runs before each trial"),
 		list("cleanup", "a command that runs after each trial"),
 		list("env", "NAME=VALUE, added to the environment variables of all these commands"),
-		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume to run in; by default the " +
-			"folder that the image names " +
-			"(WORKDIR), or else a private directory"},
+		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume: the command runs in its folder. By " +
+			"default, it runs in the folder that the image names (WORKDIR), or else in a private directory"},
 		{Name: "workdir", Kind: param.Text,
-			Doc: "the absolute path of a folder of the environment to run in, instead of dir"},
+			Doc: "the absolute path of a folder of the environment, in which the command runs, instead of dir"},
 		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the expected exit code, or any"},
 		{Name: "score", Kind: param.Text, Doc: "how to find the metric score" + finds},
 		{Name: "cost", Kind: param.Text, Doc: "how to find the metric cost" + finds},
-		{Name: "seconds", Kind: param.Text, Doc: "how to find the number of seconds that the command itself reports, on " +
-			"either stream; if this is CPU time instead of elapsed time, the trial fails the gate cpu-time"},
-		{Name: "repeat", Kind: param.Duration, Doc: "for short commands: each trial executes the command " +
-			"again until this time has passed, and at least twice unless one execution takes more than four times as long. " +
-			"wall is then the median of the executions after those of warmup, and cpu is the CPU time of " +
-			"one execution. Not with reset, cleanup, score, cost or seconds"},
-		{Name: "warmup", Kind: param.Int, Max: maxWarmup, Doc: "with repeat: how many executions at the beginning of a " +
-			"trial do not count for wall, because they meet colder caches, but at most half of all; 1 if it is not set"},
-		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this time a command is killed and has failed"},
-		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, for the plan"},
+		{Name: "seconds", Kind: param.Text, Doc: "how to find the number of seconds that the command itself reports, " +
+			"in its standard output or standard error; if this number is CPU time instead of elapsed time, the trial " +
+			"fails the gate cpu-time"},
+		{Name: "repeat", Kind: param.Duration, Doc: "for short commands: each trial executes the command again and " +
+			"again until this time has passed: at least twice, unless one execution takes more than four times this " +
+			"time. wall is then the median of the executions after the warmup, and cpu is the CPU time of one " +
+			"execution. repeat is not possible with reset, cleanup, score, cost or seconds"},
+		{Name: "warmup", Kind: param.Int, Max: maxWarmup, Doc: "with repeat: how many executions at the beginning of " +
+			"a trial do not count for wall, because their caches are colder; at most half of all executions; when not " +
+			"set, 1"},
+		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this time, bakeoff kills the command " +
+			"and counts it as failed"},
+		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, which " +
+			"bakeoff plan uses"},
 	}
 }
 

@@ -45,7 +45,7 @@ func New() Workload {
 	inner := workload.Native(workload.Doc{
 		Summary: "Copying a mail archive, or any folder, into a compressing file system",
 		Metrics: []sample.Metric{sample.LowerRatio("copy", "s",
-			"until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later")},
+			"time until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later")},
 		Volume: "volume", FromHost: true,
 		State: "restored",
 		Time: func(p param.Values) time.Duration {
@@ -65,14 +65,15 @@ func New() Workload {
 	}
 	doc.Metrics = append([]sample.Metric{
 		{Name: "time", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Primary: true,
-			Doc: "time until everything is on the disk, including the pool's transaction group"},
+			Doc: "time until everything is on the disk; for ZFS, until the pool has written its transaction group"},
 		ratio("ratio", "1",
-			"ratio of the bytes of the files to the bytes that the file system allocated, metadata included", true),
+			"bytes of the files divided by the bytes that the file system allocated for them, metadata included", true),
 		ratio("compressratio", "1",
 			"the ZFS property compressratio, which counts whole logical blocks and ignores sectors; absent on "+
 				"other file systems", false),
 		ratio("efficiency", "1/s",
-			"ratio divided by time, as in the published table; it weights space and time arbitrarily", false),
+			"the metric ratio divided by the metric time, as in the published table; it weights space and time "+
+				"arbitrarily", false),
 	}, doc.Metrics...)
 	return Workload{inner, doc}
 }

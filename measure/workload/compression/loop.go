@@ -26,12 +26,14 @@ func Loop() loop.Loop {
 		Name: "compression",
 		Params: []param.Spec{
 			{Name: "files", Kind: param.Int, Default: "1000", Min: 1, Max: 10 * corpus.Files,
-				Doc: "number of messages to generate; 273273 is the published archive"},
+				Doc: "number of messages to generate; 273273 is the number in the published archive"},
 			{Name: "seed", Kind: param.Int, Default: "1", Doc: "seed of the messages"},
-			{Name: "folder", Kind: param.Text, Doc: "absolute path of a folder in the environment to copy instead"},
+			{Name: "folder", Kind: param.Text, Doc: "absolute path of a folder in the environment, which is copied " +
+				"instead of messages"},
 			{Name: "writers", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of concurrent writers"},
 			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "true: every writer copies all files, and every " +
-				"second writer starts at the end, so writers overwrite each other's files; false: they share the files"},
+				"second writer starts at the end, so writers overwrite each other's files; false: each file is copied by " +
+				"one writer"},
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to copy to"},
 		},
 		Prepare: prepare,

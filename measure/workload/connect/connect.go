@@ -44,7 +44,7 @@ var params = []param.Spec{
 		"(a GET of /PATH has the status 200)"},
 	{Name: ParamTime, Kind: param.Duration, Default: "2s", Doc: "length of the timed part of a trial"},
 	{Name: ParamTimeout, Kind: param.Duration, Default: "5s",
-		Doc: "longest wait for an answer, which then counts as an error"},
+		Doc: "longest wait for an answer; a later answer counts as an error"},
 }
 
 // Doc describes the workload.
@@ -61,7 +61,7 @@ func (Workload) Doc() workload.Doc {
 	}
 	return workload.Doc{
 		Name: Name, Parser: 1,
-		Summary: "How long the environment's server takes to answer a new connection from outside, one after another",
+		Summary: "How long the environment's server takes to answer new connections from outside, one after another",
 		Metrics: append(metrics, http.CPUPerRequest, workload.JoulesPerRequest,
 			workload.GeneratorJoulesPerRequest),
 		Params: params,

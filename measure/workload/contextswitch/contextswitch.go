@@ -30,8 +30,9 @@ func New() workload.NativeParser {
 		Metrics: []sample.Metric{sample.Throughput("op/s",
 			"round trips per second; each is two writes, two reads and, on one CPU, two context switches")},
 		Source: []string{
-			"UnixBench, Pipe-based Context Switching. With one CPU in the environment every transfer is a context switch; " +
-				"with more it may wake up another CPU. Compare only environments with the same number of CPUs",
+			"UnixBench, Pipe-based Context Switching. If the environment has one CPU, every transfer is a context " +
+				"switch; if it has more, a transfer may wake up another CPU. Compare only environments with the same " +
+				"number of CPUs",
 		},
 	}, Loop())
 }

@@ -21,8 +21,9 @@ func New() workload.NativeParser {
 		Metrics: []sample.Metric{sample.Throughput("op/s", "searches per second; each tests every number up to max")},
 		Source: []string{
 			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square " +
-				"root. sysbench compares each divisor with a floating-point root and does not use the count, so a compiler " +
-				"may remove the loop; here the root is rounded once, and every count is compared with that of a sieve",
+				"root. sysbench compares each divisor with a floating-point root and does not use the count of primes, " +
+				"so a compiler may remove the loop. Here the root is rounded once, and every count is compared with the " +
+				"count of a sieve",
 		},
 	}, Loop())
 }

@@ -25,8 +25,9 @@ func New() workload.NativeParser {
 		Allocates: func(p param.Values) int64 { return 2 * p.Bytes("block") },
 		Metrics:   []sample.Metric{sample.Throughput("B/s", "bytes hashed or encrypted per second")},
 		Source: []string{
-			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block, by the wall clock. Here " +
-				"the code is Go's, the same for all contenders; it uses the AES and SHA instructions of the processor",
+			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block, by the wall clock. " +
+				"Here the code is that of Go, the same binary for all contenders; it uses the AES and SHA instructions " +
+				"of the processor",
 			"FIPS 180-4 and NIST SP 800-38D; test vectors: test case 14 of the GCM specification (McGrew and Viega), and " +
 				"the example abc of FIPS 180-4",
 		},

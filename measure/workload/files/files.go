@@ -24,7 +24,8 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Creating, looking up (stat) and deleting small files, or reading, writing or copying a large one in blocks",
 		Metrics: []sample.Metric{
-			sample.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted"),
+			sample.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted per "+
+				"second"),
 			sample.HigherRatio("bandwidth", "B/s", "bytes of those blocks or files per second"),
 			sample.LowerRatio("latency-p50", "s", "median of the time of one operation, with its fsync"),
 			sample.LowerRatio("latency-p99", "s", "99th percentile of the time of one operation, with its fsync"),
@@ -60,10 +61,10 @@ func Loop() loop.Loop {
 			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 32, Max: 1 << 43,
 				Doc: "size of the large file, a multiple of block"},
 			{Name: "fsync", Kind: param.Text, Default: "end", Enum: []string{"end", "each", "none"},
-				Doc: "when to fsync what was written: after each pass and at the end (for small files the directory, after " +
-					"every 512 files), after each operation, or never"},
+				Doc: "when to fsync what was written. end: after each pass, and at the end of the timed part (for small " +
+					"files: the directory, after every 512 files); each: after each operation; none: never"},
 			{Name: "cache", Kind: param.Text, Default: "warm", Enum: []string{"warm", "cold"},
-				Doc: "cold: data are dropped from memory first, and read once"},
+				Doc: "with cold, the data are dropped from memory first, and each block is read once"},
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to measure"},
 			workload.TimeParam,
 		},

@@ -82,28 +82,32 @@ func (Workload) Doc() workload.Doc {
 		Metrics: metrics(),
 		Params: []param.Spec{
 			{Name: "server", Kind: param.Text, Default: Nginx, Enum: []string{Nginx, Lighttpd, Own},
-				Doc: "server program, as packaged by the environment's system; own is your own, at port: bakeoff starts " +
-					"the program in run, or that of the image, unless a server answers there already, as in a guest without an agent"},
+				Doc: "server program: nginx or lighttpd, as packaged by the environment's system, or own. With own, the " +
+					"server is yours, on the port of the parameter port. bakeoff starts the program of the parameter run " +
+					"or, without it, what the image starts. If a server already answers on that port, as in a guest " +
+					"without an agent, bakeoff starts nothing"},
 			{Name: "run", Kind: param.List, Doc: "the program of server own and its arguments, started without a shell in the " +
 				"environment, as the user and in the folder that the image names; by default what the image starts " +
 				"(ENTRYPOINT and CMD)"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate,
-				Doc: "send at this rate (open loop) and measure latencies from the intended send time; a closed loop when not set"},
+				Doc: "send at this rate (open loop) and measure latencies from the intended send time; when not set, the " +
+					"loop is closed"},
 			{Name: "spacing", Kind: param.Text, Default: "constant", Enum: []string{"constant", "exponential"},
 				Doc: "gaps between the intended send times of an open loop"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 0, Max: 1 << 53,
 				Doc: "seed of exponential gaps and of the order of the URLs; the same for every contender"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part of a trial"},
 			{Name: "warmup", Kind: param.Duration, Default: "200ms",
-				Doc: "before the timed part the load generator keeps all connections busy for this long; on an otherwise " +
-					"idle machine the first 150 to 250 ms of a load were up to a quarter slower than the rest"},
-			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response, which then counts as an error"},
+				Doc: "for this time, before the timed part, the load generator keeps all connections busy; on an " +
+					"otherwise idle machine, the first 150 to 250 ms of a load ran up to a quarter slower than the rest"},
+			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response; a later response " +
+				"counts as an error"},
 			{Name: "page", Kind: param.Size, Default: "4KiB", Min: webroot.MinPage, Max: 16 << 20,
 				Doc: "size of the page in bytes, if site is not set"},
-			{Name: "site", Kind: param.Text, Doc: "what to serve: example (a small blog of 25 files and 174 KB with a home " +
-				"page of 4,069 bytes), or the absolute path of a folder on this machine with an index.html, at most 4096 " +
-				"files and 64 MiB; one page when not set"},
+			{Name: "site", Kind: param.Text, Doc: "what to serve: example (a small blog of 25 files and 174 KB with a " +
+				"home page of 4,069 bytes), or the absolute path of a folder on this machine with an index.html, at most " +
+				"4096 files and 64 MiB; when not set, a single page"},
 			{Name: "urls", Kind: param.Text, Default: "home", Doc: "what to request: home (the home page), all (all files " +
 				"of the site in turn, in a random order by seed), or the absolute path of a list on this machine, one path " +
 				"per line"},
@@ -113,29 +117,32 @@ func (Workload) Doc() workload.Doc {
 				Doc: "priority of the load generator: auto is real-time if the system permits it and the generator has its " +
 					"own CPUs, so that other processes there do not disturb it; work.json records the actual priority"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true",
-				Doc: "use a connection for many requests; otherwise each request opens its own"},
+				Doc: "use a connection for many requests; otherwise each request opens its own connection"},
 			{Name: "tls", Kind: param.Bool, Default: "false",
-				Doc: "HTTPS, with a self-signed certificate for the environment; server own " +
-					"uses its own certificate, which bakeoff does not verify"},
+				Doc: "HTTPS, with a self-signed certificate that bakeoff makes for the environment; with server: own, " +
+					"your server brings its certificate, and bakeoff does not verify it"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"},
 				Doc: "kind of the certificate's key, except for server own"},
 			{Name: "protocol", Kind: param.Text, Default: One, Enum: []string{One, Two},
-				Doc: "protocol of the load generator. HTTP/2 has one stream at a time on each connection, so that latencies " +
-					"mean the same; without tls the server then accepts HTTP/2 only (prior knowledge)"},
+				Doc: "protocol of the load generator. HTTP/2 has one stream at a time on each connection, so that its " +
+					"latencies mean the same as those of HTTP/1.1; without tls, the server then accepts only HTTP/2 (prior " +
+					"knowledge)"},
 			{Name: "http2", Kind: param.Bool, Default: "false",
-				Doc: "the server also offers HTTP/2; only protocol http/2 of the workloads http and h2load uses it; requires tls"},
+				Doc: "the server also offers HTTP/2, which only the workloads http and h2load with protocol: http/2 use; " +
+					"requires tls"},
 			{Name: "ktls", Kind: param.Bool, Default: "false",
-				Doc: "the kernel encrypts what the server sends; requires tls, and support by the server, which must be " +
-					"nginx, OpenSSL and the kernel"},
+				Doc: "the kernel encrypts what the server sends (kTLS); requires tls and the server nginx; nginx, " +
+					"OpenSSL and the kernel must support it"},
 			{Name: "tcp-nopush", Kind: param.Bool, Default: "false",
-				Doc: "nginx holds packets back until they are full or the response ends (tcp_nopush, TCP_CORK in " +
-					"Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
-			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set it is derived from " +
-				"the server's configuration, so that cells with the same configuration share a server"},
-			{Name: "path", Kind: param.Text, Doc: "path of the page of server own, escaped as in a request; / when not set"},
+				Doc: "nginx sends only full packets until the response ends (tcp_nopush, TCP_CORK in Linux); with BBR " +
+					"congestion control, the end of a response may then wait tens of milliseconds"},
+			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set, it is derived " +
+				"from the configuration of the server, so that cells with equal configurations share a server"},
+			{Name: "path", Kind: param.Text, Doc: "path of the page that server own serves, escaped as in a request; " +
+				"when not set, /"},
 			{Name: "family", Kind: param.Text, Enum: []string{"ipv4", IPv6},
-				Doc: "how server own is reached; ipv4 when not set. ipv6 needs an environment with a network namespace on " +
-					"its host: a container, a chroot or the bare host, not a machine"},
+				Doc: "how server own is reached; when not set, by ipv4. ipv6 needs an environment with a network " +
+					"namespace on its host: a container, a chroot or the bare host, not a machine"},
 		},
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},
@@ -174,14 +181,15 @@ func serverNeeds(p param.Values) (programs []string, packages map[string][]strin
 // CPUPerRequest is what the environment's CPUs spent per response.
 var CPUPerRequest = sample.Metric{
 	Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio, CPUTime: true,
-	Doc: "CPU time of the host on the environment's CPUs per expected response; in nanoseconds if its kernel " +
-		"measures them, otherwise in ticks",
+	Doc: "CPU time of the host on the environment's CPUs per expected response; the resolution is nanoseconds if " +
+		"the host's kernel counts them, otherwise clock ticks",
 }
 
 func metrics() []sample.Metric {
 	m := []sample.Metric{
 		sample.Throughput("request/s",
-			"expected responses per second within the timed part; a 404 or a wrong body does not count"),
+			"expected responses per second within the timed part; a response with status 404 or a wrong body does not "+
+				"count"),
 	}
 	for _, q := range quantiles {
 		what := fmt.Sprintf("%gth percentile of the latency", q.Percent)
@@ -195,10 +203,11 @@ func metrics() []sample.Metric {
 		workload.JoulesPerRequest,
 		workload.GeneratorJoulesPerRequest,
 		sample.LowerRatio("context-switches-per-request", "op/request",
-			"context switches of the whole host per expected response, including those of a load generator on it"),
+			"context switches of the whole host per expected response, including those of a load generator on the host"),
 		sample.LowerShare("queued-share", "share of requests of an open loop that had to wait for a free connection"),
 		sample.LowerShare("generator-starved",
-			"share of time in which the load generator was ready to run but had no CPU; it then adds to the measured latency"),
+			"share of time in which the load generator was ready to run but had no CPU; these waits add to the "+
+				"measured latency"),
 		sample.LowerShare("generator-stolen", "share of CPU time that the hypervisor took from the load generator's CPUs"),
 	)
 }

@@ -45,9 +45,10 @@ func (Workload) Doc() workload.Doc {
 		Summary: "How long it takes to create an environment, to run a first process in it, and to remove it",
 		Metrics: []sample.Metric{
 			first,
-			sample.LowerRatio("create", "s", "from the request for an environment until it answers"),
-			sample.LowerRatio("destroy", "s", "from the request to remove it until it is removed completely"),
-			sample.LowerRatio("total", "s", "from the request for it until it is removed"),
+			sample.LowerRatio("create", "s", "from the request for an environment until the environment answers"),
+			sample.LowerRatio("destroy", "s", "from the request to remove the environment until it is removed "+
+				"completely"),
+			sample.LowerRatio("total", "s", "from the request for an environment until it is removed completely"),
 		},
 		State: workload.Fresh, Cache: "warm",
 		Time: func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself

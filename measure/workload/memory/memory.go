@@ -28,13 +28,14 @@ func New() workload.NativeParser {
 		Metrics: []sample.Metric{
 			sample.Throughput("B/s", "bytes read, written or copied per second (each copied byte counts once)"),
 			sample.LowerRatio("latency", "s",
-				"time of one access of 8 bytes; accesses depend on each other with op=latency, otherwise they overlap"),
+				"time of one access of 8 bytes; with op=latency, each access depends on the one before; otherwise "+
+					"accesses overlap"),
 		},
 		Allocates: allocates,
 		Time:      workload.TimedFor(200 * time.Millisecond),
 		Source: []string{
-			"sysbench 1.0, tests/memory: passes over one buffer in words. Its default block of 1 KiB measures the loop and " +
-				"the L1 cache; here the default is larger, and every pass is verified",
+			"sysbench 1.0, tests/memory: passes over one buffer, word by word. The default block of sysbench, of 1 KiB " +
+				"measures the loop and the L1 cache; here the default is larger, and every pass is verified",
 			"lmbench, lat_mem_rd (McVoy and Staelin 1996): a chain of pointers; here one random cycle of cache lines, " +
 				"which no prefetcher can predict",
 		},

@@ -35,19 +35,20 @@ func New() workload.NativeParser {
 	mean := sample.HigherRatio(average, "1", "the sum divided by six: the average that articles print")
 	mean.Primary = true
 	return workload.Native(workload.Doc{
-		Refuse:  workload.OnlyUnix,
-		Summary: "The six tests of bytebench 3.1 in one trial, with the sum and the average of their ratios to 1991",
+		Refuse: workload.OnlyUnix,
+		Summary: "The six tests of bytebench 3.1 in one trial, with the sum and the average of their ratios to a " +
+			"machine of 1991",
 		Metrics: []sample.Metric{mean,
 			sample.HigherRatio(sum, "1", "sum of six rates, each divided by the rate of a machine of 1991"),
 		},
 		Volume: "volume",
 		Time:   workload.TimedFor(2 * time.Second),
 		Source: []string{
-			"The BYTE UNIX Benchmarks 3.1 (1991): the rates of its file index.base. Results are not comparable with an index " +
-				"of UnixBench: its rates are those of C programs, and bakeoff's are those of the cells unixbench with " +
-				"test=double, dhrystone, execl and shell8, files with op=copy, and switch",
-			"The sum favors the test with the largest ratio: a machine that doubles it and halves another one gains. Read the " +
-				"cells of the six tests first",
+			"The BYTE UNIX Benchmarks 3.1 (1991): the rates of its file index.base. Results are not comparable with an " +
+				"index of UnixBench: the rates of UnixBench are those of C programs, and bakeoff's rates are those of " +
+				"the cells unixbench with test=double, dhrystone, execl and shell8, files with op=copy, and switch",
+			"The sum favors the test with the largest ratio: a machine that doubles this ratio and halves another one " +
+				"gets a larger sum. Read the cells of the six tests first",
 		},
 	}, Loop())
 }

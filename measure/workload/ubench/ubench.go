@@ -24,8 +24,8 @@ func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Refuse:  workload.OnlyUnix,
 		Summary: "Integer and floating-point arithmetic, or memory allocation and copying, by two threads per CPU",
-		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together; with test=both the "+
-			"mean of both rates, which is ubench's average")},
+		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together; with test=both, "+
+			"the mean of the rates of cpu and memory, which ubench calls the average")},
 		Source: []string{
 			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations " +
 				"in a ratio of 3:1, or memory allocation and copying from memory to memory. The same definition, " +
@@ -44,7 +44,7 @@ func Loop() loop.Loop {
 				Doc: "cpu: three integer rounds to one floating-point round; memory: blocks of 1 KiB to 512 KiB are " +
 					"allocated, filled and copied; both: one after the other, for half of the time each"},
 			{Name: "workers", Kind: param.Int, Default: "0", Min: 0, Max: 1024,
-				Doc: "number of threads; 0 is two per CPU that the environment shows"},
+				Doc: "number of threads; 0 means two threads for each CPU that the environment shows"},
 			workload.TimeParam,
 		},
 		Run: runLoop,

@@ -31,8 +31,9 @@ func New() workload.NativeParser {
 				"comparable with those of the C programs",
 			"R. P. Weicker, \"Dhrystone Benchmark: Rationale for Version 2 and Measurement Rules\", SIGPLAN Notices 23(8), 1988",
 			"H. J. Curnow, B. A. Wichmann, \"A synthetic benchmark\", The Computer Journal 19(1), 1976",
-			"The six tests of its old index: test=double, test=dhrystone, test=execl, test=shell8, files with op=copy, " +
-				"switch. The workload sixtests runs them in one trial and adds up their ratios to a machine of 1991",
+			"The six tests of UnixBench's old index: test=double, test=dhrystone, test=execl, test=shell8, files with " +
+				"op=copy, switch. The workload sixtests runs them in one trial and adds up their ratios to a machine of " +
+				"1991",
 		},
 	}, Loop())
 }

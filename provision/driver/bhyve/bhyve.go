@@ -41,16 +41,16 @@ var specs = []param.Spec{
 		Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, such as zroot/vm/base@clean. The " +
 			"guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
 	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol},
-		Doc: "Where the disk is stored: file copies it into the environment's directory, zvol clones it next to the " +
-			"snapshot."},
+		Doc: "Where the disk is stored: file copies the disk into the environment's directory, zvol clones the " +
+			"snapshot next to it."},
 	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI},
-		Doc: "What boots the guest: bhyveload boots FreeBSD, uefi whatever the firmware supports."},
+		Doc: "What boots the guest: bhyveload boots only FreeBSD; uefi boots any system that the firmware supports."},
 	{Name: "bootrom", Kind: param.Text, Default: bhyve.Firmware,
 		Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
 	{Name: "controller", Kind: param.Text, Default: bhyve.VirtioBlk,
 		Enum: []string{bhyve.VirtioBlk, bhyve.NVMe, bhyve.AHCI},
-		Doc: "The controller that the guest sees, of its disk and of the volumes that are not tmpfs. The guest, which must " +
-			"run FreeBSD, formats such a volume with newfs -U."},
+		Doc: "The controller of the guest's disk and of the volumes that are not tmpfs. The guest formats these " +
+			"volumes with newfs -U, so it must run FreeBSD."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
 

@@ -32,13 +32,13 @@ var specs = []param.Spec{
 			"built " +
 			"in."},
 	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"},
-		Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores it."},
+		Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores flushes."},
 	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"},
 		Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
 	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, such as mitigations=off."},
 	{Name: "program", Kind: param.Text, Default: vmm.Program,
-		Doc: "The Firecracker program, a name or a path on the host. Must be version 1.8 or later, because " +
-			"the kernels of distributions need its ACPI tables to find their devices."},
+		Doc: "The Firecracker program, a name or a path on the host. It must be version 1.8 or later: the kernels of " +
+			"distributions find their devices by the ACPI tables of these versions."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "Maximum time until the guest's agent answers."},
 }
 

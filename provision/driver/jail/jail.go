@@ -48,14 +48,15 @@ var specs = []param.Spec{
 		Doc: "The system that the programs of the image were built for. linux needs the host's Linux emulation (sysrc " +
 			"linux_enable=YES; service linux start)."},
 	{Name: "root", Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
-		Doc: "How the root is created: copy copies the image, a folder on the host such as /usr/local/jails/base. nullfs " +
-			"mounts its folders read-only and copies /etc, /root and /var. zfs clones the snapshot in dataset and needs no " +
-			"image."},
+		Doc: "How the root is created: copy copies the image, a folder on the host such as /usr/local/jails/base. " +
+			"nullfs mounts its folders read-only and copies /etc, /root and /var. zfs clones the snapshot that the " +
+			"option dataset names, and needs no image."},
 	{Name: "dataset", Kind: param.Text,
 		Doc: "The snapshot to clone with root zfs, such as zroot/jails/base@clean. The clone is created next to its " +
 			"dataset."},
 	{Name: "network", Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
-		Doc: "vnet gives the jail its own network stack. shared gives it an address on the bridge, in the host's stack."},
+		Doc: "vnet gives the jail its own network stack. shared gives the jail an address on the bridge, in the " +
+			"host's network stack."},
 }
 
 // Doc describes the driver.

@@ -36,18 +36,18 @@ const (
 )
 
 var specs = []param.Spec{
-	{Name: optAsIs, Kind: param.Bool, Default: "false", Doc: "Whether the machine is measured without the limits that " +
-		"its system cannot hold. They are then confounders on the page. Otherwise bakeoff refuses them. reboot: true " +
-		"implies it."},
-	{Name: optSet, Kind: param.Text, Doc: "On illumos: the number of the processor set (psrset -c), or the name of the " +
-		"resource pool, in which programs run. Needed there for more than one CPU. bakeoff creates none, because a " +
-		"set takes its CPUs away from everything else."},
-	{Name: optReboot, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff may reboot the machine. Each trial of " +
-		"the workload boot does so once, which ends everything that runs on the machine."},
-	{Name: optCommand, Kind: param.List, Doc: "The command that reboots, as [program, argument]. Without it, that is " +
+	{Name: optAsIs, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff measures the machine without the " +
+		"limits that its system cannot enforce, and lists these limits as confounders on the page. With false, " +
+		"bakeoff refuses such limits. reboot: true implies as-is: true."},
+	{Name: optSet, Kind: param.Text, Doc: "On illumos: the number of the processor set (psrset -c), or the name of " +
+		"the resource pool, in which programs run. Required on illumos for more than one CPU. bakeoff creates no " +
+		"processor set, because a set takes its CPUs away from all other programs."},
+	{Name: optReboot, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff may reboot the machine. Each trial " +
+		"of the workload boot reboots it once, which ends everything that runs on the machine."},
+	{Name: optCommand, Kind: param.List, Doc: "The command that reboots, as [program, argument]. The default is " +
 		"reboot on Linux, init 6 on illumos, and shutdown -r now elsewhere."},
-	{Name: optTimeout, Kind: param.Duration, Default: "10m0s", Doc: "Maximum time from the command until " +
-		"bakeoff-agent answers in the new boot. The firmware of servers alone takes minutes."},
+	{Name: optTimeout, Kind: param.Duration, Default: "10m0s", Doc: "Maximum time from the reboot command until " +
+		"bakeoff-agent answers after the reboot. The firmware of servers alone takes minutes."},
 }
 
 // Doc describes the driver.
@@ -55,8 +55,9 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "machine",
 		Also: map[string]string{"reboot": "machine", "server": "machine"},
-		Summary: "a bare machine as it stands, this one or one that SSH reaches, on any system; unlike host it needs no " +
-			"root and no control groups, has the machine's own network, and holds only the limits that its system has",
+		Summary: "a bare machine as it is, either this machine or one that SSH reaches, on any system; unlike host, " +
+			"it needs no root and no control groups, uses the machine's own network, and enforces only the limits that " +
+			"the machine's system offers",
 		Status: driver.Proven,
 		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "darwin"}, Whole: true,
 		ProvenOn: []string{"linux"},

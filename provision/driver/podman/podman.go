@@ -36,7 +36,8 @@ func (Driver) Doc() driver.Doc {
 		Name:    name,
 		Summary: "a Podman container: Podman's capabilities, seccomp filter and storage, on the experiment's network",
 		Options: []param.Spec{isolation.RuntimeOption(isolation.Runc,
-			"The OCI runtime that Podman uses. Docker uses runc too, so with runc the two differ only in the engine."),
+			"The OCI runtime that Podman uses. Docker uses runc too, so with runc, Podman and Docker differ only in "+
+				"the engine."),
 			engine.NetworkOption(engine.Experiment, engine.HostNet, engine.Bridge, engine.Published, engine.Slirp,
 				engine.Pasta)},
 		Packages: []string{isolation.Crun, name, isolation.Runc},

@@ -81,13 +81,14 @@ var specs = []param.Spec{
 	{Name: optMachine, Kind: param.Text, Default: qemu.MicroVM, Enum: []string{qemu.MicroVM, qemu.Q35},
 		Doc: "The machine type. microvm has virtio devices and little else. q35 is a PC with PCI and firmware."},
 	{Name: optAccel, Kind: param.Text, Default: auto, Enum: []string{auto, qemu.KVM, qemu.TCG},
-		Doc: "What runs the guest's instructions. auto uses kvm if a test guest runs with it, otherwise emulation (tcg)."},
+		Doc: "What runs the guest's instructions. auto uses kvm if a test guest runs with kvm, otherwise emulation " +
+			"(tcg)."},
 	{Name: optKernel, Kind: param.Text,
 		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
 			"note, or a multiboot kernel of 32 bits."},
 	{Name: optInitrd, Kind: param.Text,
-		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. The RAM disk must start the " +
-			"agent. So must the system of the option disk."},
+		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. The RAM disk must start " +
+			"the agent (but see the option agent)."},
 	{Name: optDisk, Kind: param.Text,
 		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
 			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
@@ -97,21 +98,23 @@ var specs = []param.Spec{
 			"are " +
 			"built in."},
 	{Name: optAppend, Kind: param.Text,
-		Doc: "Words to add to the kernel's command line, such as mitigations=off. The command line of a kernel that is " +
-			"not Linux is these words alone."},
+		Doc: "Words to add to the kernel's command line, such as mitigations=off. For a kernel other than Linux, the " +
+			"command line consists of these words only."},
 	{Name: optForm, Kind: param.Text, Default: "file", Enum: []string{"file", formELF},
-		Doc: "What QEMU starts: the file of the kernel, or the ELF kernel that is packed in it, by its entry for PVH. The " +
-			"guest then unpacks no kernel."},
+		Doc: "What QEMU starts: the file of the kernel, or the ELF kernel that is packed in this file, started at " +
+			"its PVH entry point. The guest then unpacks no kernel."},
 	{Name: optProgram, Kind: param.Text, Default: qemu.Program,
 		Doc: "The emulator program, a name or a path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	{Name: optRAMDisk, Kind: param.Text,
-		Doc: "Path on the host of a raw disk with a GPT, such as bakeoff image build makes, that the guest loads into its " +
-			"memory. Its root is a partition of it instead of the image's disk; the image gives the kernel and its modules. " +
-			"The root is the partition with the attribute BOOTONCE (58), or else with BOOTME (59)."},
+		Doc: "Path on the host of a raw disk with a GPT, such as bakeoff image build makes, that the guest loads " +
+			"into its memory. The root of the guest is a partition of this disk instead of the image's disk; the image " +
+			"provides the kernel and its modules. The root is the partition with the attribute BOOTONCE (58), or else " +
+			"with BOOTME (59)."},
 	{Name: optPartition, Kind: param.Text,
-		Doc: "The name of the partition of ram-disk that is the root, instead of those attributes."},
+		Doc: "The name of the partition of ram-disk that is the root. Without it, the attributes BOOTONCE and BOOTME " +
+			"select the partition."},
 	{Name: optFirmware, Kind: param.Text, Default: auto,
 		Enum: []string{auto, qemu.QBoot, qemu.SeaBIOS, qemu.OVMF},
 		Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the default of " +
@@ -119,34 +122,35 @@ var specs = []param.Spec{
 			"or (in Debian 12) qboot. The facts firmware and firmware.sha256 say what ran."},
 	{Name: optClock, Kind: param.Text, Default: clockHost,
 		Enum: []string{clockHost, clockInstructions},
-		Doc: "What time is in the guest. With instructions, each executed instruction takes a nanosecond, and a guest " +
-			"that sleeps is woken at once, with its clock set forward: repeated boots agree to the instruction, whatever " +
-			"else the host does. The machine is emulated, has one CPU, no disk and no network, and is measured by the " +
-			"workload boot. It boots the kernel, of the image or of the option kernel, with the RAM disk of the option " +
-			"initrd, or with one that restarts the machine at the first userland instruction."},
+		Doc: "How time passes in the guest. host: as on the host. With instructions, each executed instruction takes " +
+			"a nanosecond, and a guest that sleeps is woken at once, with its clock set forward. Repeated boots then " +
+			"take exactly the same number of instructions, whatever else the host does. The machine is emulated, has " +
+			"one CPU, no disk and no network, and is measured by the workload boot. It boots the kernel of the image " +
+			"or of the option kernel. Its RAM disk is that of the option initrd, or a RAM disk of bakeoff that " +
+			"restarts the machine at the first userland instruction."},
 	{Name: optSystem, Kind: param.Text, Default: auto,
 		Enum: []string{auto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD, systemWindows},
-		Doc: "The operating system of a guest with the option disk or initrd. auto is what the file of the option kernel " +
-			"says. A disk with its own boot loader does not say it, and bakeoff then refuses volumes, tuning and the " +
-			"experiment's network, because it does not know how the agent could set them up. With windows the machine has a " +
-			"display adapter and a hardware clock with the local time; docs/guides/windows.md says what is unproven."},
+		Doc: "The operating system of a guest with the option disk or initrd. With auto, bakeoff recognizes the " +
+			"system from the kernel file (option kernel). If the disk has its own boot loader, bakeoff cannot " +
+			"recognize the system, and then refuses volumes, tuning and the experiment's network, because it does not " +
+			"know how the agent could set them up. With windows the machine has a display adapter and a hardware clock " +
+			"with the local time; docs/guides/windows.md lists what is untested."},
 	{Name: optACPI, Kind: param.Text, Default: auto, Enum: []string{auto, acpiOn, acpiOff},
-		Doc: "Whether the guest sees ACPI. auto is off for a NetBSD kernel on microvm, whose virtio devices QEMU names on " +
-			"the kernel's command line without it, and on otherwise."},
+		Doc: "Whether the guest sees ACPI. auto is off for a NetBSD kernel on microvm, because QEMU names the virtio " +
+			"devices on the kernel's command line only without ACPI. Otherwise auto is on."},
 	{Name: optChannel, Kind: param.Text, Default: auto,
 		Enum: []string{auto, qemu.ChannelVirtio, qemu.ChannelDial},
 		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console " +
 			"with the name " + qemu.PortName + ", which the agent serves. With dial the agent connects to " + qemu.DialAddress +
-			" over a network card that leads nowhere else. " +
-			"auto is dial for NetBSD and OpenBSD, which have no such ports, and for FreeBSD, whose ports lose input; it is " +
-			"virtio otherwise. " +
-			"The fact channel says which."},
+			" over a network card that leads nowhere else. auto is dial for NetBSD and OpenBSD, which have no such " +
+			"ports, and for FreeBSD, whose ports lose input. Otherwise auto is virtio. The fact channel says which one " +
+			"was used."},
 	{Name: optCard, Kind: param.Text, Default: qemu.VirtioNet, Enum: []string{qemu.VirtioNet, qemu.E1000, qemu.E1000E},
 		Doc: "The network card of the guest. Windows has no driver for virtio-net; e1000 and e1000e (Intel) need machine " +
 			"q35, and are emulated."},
 	{Name: optAgent, Kind: param.Text, Default: "yes", Enum: []string{"yes", none},
-		Doc: "none is for a guest of the option disk or initrd that starts no agent. It is measured from outside: workload " +
-			"boot. The option ready says when it is up."},
+		Doc: "none is for a guest of the option disk or initrd that starts no agent. Such a guest is measured from " +
+			"outside, by the workload boot. The option ready says when the guest is up."},
 	{Name: optReady, Kind: param.Text,
 		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server " +
 			"on that port has sent something), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (a server on " +
@@ -156,12 +160,12 @@ var specs = []param.Spec{
 			"userland instruction."},
 	{Name: optDebugPort, Kind: param.Text,
 		Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
-			"0x80 (POST codes). A recording of the workload boot then has what the guest writes to it, each line or code " +
-			"with its time. The machine starts when bakeoff reads the port. Writing takes the guest time."},
+			"0x80 (POST codes). A recording of the workload boot then contains what the guest writes to this port, " +
+			"each line or code with its time. The machine starts when bakeoff reads the port. Each write to the port " +
+			"takes the guest time."},
 	{Name: optKernelPackage, Kind: param.Text,
-		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
-			"has " +
-			"the drivers for real hardware."},
+		Doc: "The kernel package of the image's distribution, instead of its kernel package for virtual machines. " +
+			"linux-image-amd64 has the drivers for real hardware."},
 	{Name: optController, Kind: param.Text, Default: qemu.VirtioBlk,
 		Enum: qemu.Controllers(),
 		Doc: "The controller of volumes that are not tmpfs. All except virtio-blk and virtio-scsi need machine q35. ahci " +
@@ -175,8 +179,8 @@ var specs = []param.Spec{
 		Enum: []string{auto, cacheWriteback, cacheNone, "writethrough", cacheDirectsync, "unsafe"},
 		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and " +
 			"otherwise writeback; the fact driver.disk.cache shows it. writeback uses the host's page cache and honors " +
-			"flushes, none bypasses the cache, writethrough flushes after each write, directsync does both, unsafe " +
-			"ignores flushes."},
+			"flushes, none bypasses the cache, writethrough flushes after each write, directsync bypasses the cache " +
+			"and flushes after each write, unsafe ignores flushes."},
 	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, "io_uring"},
 		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
 }

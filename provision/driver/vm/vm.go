@@ -56,10 +56,11 @@ const (
 )
 
 var specs = []param.Spec{
-	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running guest of " +
-		"`bakeoff vm`: a container, or a machine made from a service folder or a container image. bakeoff measures it " +
-		"as it is, and never creates, stops or changes it. The same guest serves all blocks (design.instances: run), " +
-		"and verdicts hold for this guest only. While a machine is measured, `bakeoff vm exec` in it waits."},
+	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running guest of `bakeoff " +
+		"vm`: a container, or a machine made from a service folder or a container image. bakeoff measures it as it " +
+		"is, and never creates, stops or changes it. The same guest serves all blocks (design.instances: run), and " +
+		"verdicts hold for this guest only. While bakeoff measures a machine, `bakeoff vm exec` in that machine " +
+		"waits."},
 	{Name: optManifest, Kind: param.Text, Doc: "A manifest in JSON or YAML with one guest, such as `bakeoff vm " +
 		"create` reads, relative to the lab file. bakeoff creates a guest from it for each environment, with the " +
 		"memory (ram) and the limit of CPU time (cpu_cap) of the manifest, and deletes the guest with the environment. A " +
@@ -70,8 +71,9 @@ var specs = []param.Spec{
 // Doc describes the driver.
 func (*Driver) Doc() driver.Doc {
 	return isolation.Doc(driver.Doc{
-		Name:     "vm",
-		Summary:  "a guest of bakeoff vm: one that runs, as it is, or one that is created from a manifest",
+		Name: "vm",
+		Summary: "a guest of bakeoff vm: either a running guest as it is, or a guest that bakeoff creates from a " +
+			"manifest",
 		OwnRoot:  []string{"*"},
 		OwnSize:  []string{"*"},
 		Standing: []string{optGuest + "=*"},

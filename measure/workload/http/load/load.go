@@ -65,7 +65,7 @@ var loopParams = []param.Spec{
 	{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part"},
 	{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response"},
 	{Name: "keepalive", Kind: param.Bool, Default: "true",
-		Doc: "use a connection for many requests; otherwise each request opens its own"},
+		Doc: "use a connection for many requests; otherwise each request opens its own connection"},
 	{Name: "protocol", Kind: param.Text, Default: http.One, Enum: []string{http.One, http.Two},
 		Doc: "protocol of the requests; HTTP/2 has one stream at a time on each connection, and is negotiated by ALPN " +
 			"with tls or else assumed (prior knowledge)"},
