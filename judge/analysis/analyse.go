@@ -27,8 +27,9 @@ func Analyse(d Data) Results {
 	if r.InstanceSets = d.instanceSets(); r.InstanceSets > 1 {
 		r.Warnings = append(r.Warnings,
 			fmt.Sprintf("one environment of each contender was meant to serve all blocks, but %d did, one after another: "+
-				"the run was resumed, or a block was void. The variation between environments was therefore sampled only %d "+
-				"times, whatever the number of blocks; the verdicts hold for these instances only.", r.InstanceSets, r.InstanceSets))
+				"the run was resumed, or a block was void. The variation between environments was therefore sampled only "+
+				"%d times, whatever the number of blocks; the verdicts hold for these instances only.",
+				r.InstanceSets, r.InstanceSets))
 	}
 	r.Protocols = d.protocols()
 	r.Warnings = append(append(r.Warnings, d.tieWarnings()...), protocolWarnings(r.Protocols)...)

@@ -18,7 +18,8 @@ func TestStatsThatContradictTheirValues(t *testing.T) {
 		{"rounded", Stats{Mean: number(4.004), Median: number(2.495)}, ""},
 		{"mean", Stats{Mean: number(4.1)}, `f:3: "x": the mean is 4.1 in the file, but its values give 4. `},
 		{"median and max", Stats{Median: number(2), Max: number(11)},
-			`f:3: "x": the median is 2 in the file, but its values give 2.5, the max is 11 in the file, but its values give 10. `},
+			`f:3: "x": the median is 2 in the file, but its values give 2.5, ` +
+				`the max is 11 in the file, but its values give 10. `},
 		{"min", Stats{Min: number(-1)}, `f:3: "x": the min is -1 in the file, but its values give 1. `},
 	} {
 		var f File

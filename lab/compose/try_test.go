@@ -202,7 +202,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("-c", "cd x; make"), `-c "cd x; make": only a shell understands several commands, and bakeoff runs commands ` +
 			"without one; add --shell sh"},
 		{line("-c", "if a; then b; fi"), `-c "if a; then b; fi": only a shell understands a compound command, and bakeoff ` +
-			"runs commands without one; add --shell sh"},
+			"runs commands without a shell; add --shell sh"},
 		{line("-L", "level=1,1", "-c", "a {level}"), `-L "level=1,1" has the value "1" twice; remove one of them`},
 		{line("-L", "level=1,5", "-c", "true"), `-L "level=1,5": no command contains {level}; write ` +
 			`{level} where its value belongs`},

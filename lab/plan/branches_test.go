@@ -423,15 +423,15 @@ func TestEstimateOfLooks(t *testing.T) {
 // Boots that differ from those of the plan are refused with the reason.
 func TestReasonsAboutBoots(t *testing.T) {
 	for want, change := range map[string]func(b *Block){
-		"it has 3 boots, not 4":                     func(b *Block) { b.Boots = b.Boots[1:] },
-		"boot 0 has not the contenders of a system": func(b *Block) { b.Boots[0].Host += "x" },
-		"boot 1 has not the contenders of a system": func(b *Block) { b.Boots[1] = b.Boots[0] },
-		"boot 3 does not visit every cell once":     func(b *Block) { b.Visits = b.Visits[:7] },
-		"boot 1: it does not visit every cell once": func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
-		"it visits or creates more than its boots":  func(b *Block) { b.Visits = append(b.Visits, b.Visits[7]) },
+		"it has 3 boots, not 4":                                    func(b *Block) { b.Boots = b.Boots[1:] },
+		"boot 0 has not the contenders of a system":                func(b *Block) { b.Boots[0].Host += "x" },
+		"boot 1 has not the contenders of a system":                func(b *Block) { b.Boots[1] = b.Boots[0] },
+		"boot 3 does not visit every cell once":                    func(b *Block) { b.Visits = b.Visits[:7] },
+		"boot 1: it does not visit every cell once":                func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
+		"the block has more visits or environments than its boots": func(b *Block) { b.Visits = append(b.Visits, b.Visits[7]) },
 		"boot 2: cell":                          func(b *Block) { b.Visits[4].Order = b.Visits[4].Order[1:] },
 		"boot 0 does not visit every cell once": func(b *Block) { b.Visits[1].Boot = 1 },
-		"boot 2 has not the contenders of a system o": func(b *Block) {
+		"the contenders of boot 2 are not those of one system": func(b *Block) {
 			b.Boots[2].Contenders = append(b.Boots[2].Contenders,
 				"x")
 		},

@@ -69,7 +69,8 @@ func (l Log) contradiction() string {
 		what = "counts more than the kernel does"
 	}
 	return fmt.Sprintf("Line %d says %q, but %.1f ms had passed on the clock of the log by then: this clock %s. "+
-		"The mark %q is at the kernel's own figure, counted from the first line; the times of the other lines are those of the log.",
+		"The mark %q is at the kernel's own figure, counted from the first line; the times of the other lines "+
+		"are those of the log.",
 		line.Number, line.Text, 1e3*float64(passed)/l.Hz, what, bootmodel.MarkUserland)
 }
 
@@ -131,7 +132,8 @@ func (l Log) Notes(source string) (notes []bootmodel.Note) {
 	const linux = 1e6 // NetBSD's clock starts at 1 s, and has more digits
 	if first := l.Lines[0]; l.Hz == linux && float64(first.At) > l.Hz && !strings.HasPrefix(first.Text, "Linux version") {
 		notes = append(notes, bootmodel.Note{Source: source, Lost: true, Text: fmt.Sprintf("The log begins %.6f s after "+
-			"the start of its clock, so its first lines were lost. Make its buffer larger (Linux: log_buf_len=4M).", float64(first.At)/l.Hz)})
+			"the start of its clock, so its first lines were lost. Make its buffer larger (Linux: log_buf_len=4M).",
+			float64(first.At)/l.Hz)})
 	}
 	return notes
 }

@@ -122,10 +122,10 @@ func TestRoot(t *testing.T) {
 		"damaged entries": {func(d []byte) {
 			withGPT(d, sector, entry{amd64, 20, 23, 0})
 			d[2*sector+40]++
-		}, Range{}, "do not have their checksum"},
+		}, Range{}, "the checksum of the GPT entries is wrong"},
 		"no header": {func(d []byte) { mbr(d, 0, protected, 1, 100) }, Range{}, "the header of the GPT is missing"},
 		"beyond the disk": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 1000) }, Range{},
-			"partition 1 does not lie on the disk"},
+			"partition 1 does not lie within the disk"},
 		"beyond the GPT": {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60, 0}) }, Range{},
 			"partition 1 does not lie"},
 		"xfs": {func(d []byte) { copy(d, "XFSB") }, Range{}, "is xfs, and the guests of " +
