@@ -184,9 +184,9 @@ func TestCheck(t *testing.T) {
 		want   string // "" where it is accepted
 	}{
 		"as drawn":           {func(p *Plan) {}, ""},
-		"no lab":             {func(p *Plan) { p.Lab = "" }, "the lab's name"},
+		"no lab":             {func(p *Plan) { p.Lab = "" }, "the name of the lab"},
 		"a long lab":         {func(p *Plan) { p.Lab = valid }, ""},
-		"too long a lab":     {func(p *Plan) { p.Lab = valid + "n" }, "the lab's name"},
+		"too long a lab":     {func(p *Plan) { p.Lab = valid + "n" }, "the name of the lab"},
 		"a margin of a half": {func(p *Plan) { p.Design.Margin = 0.5 }, ""},
 		"a larger margin":    {func(p *Plan) { p.Design.Margin = 0.51 }, "margin is 0.51"},
 		"no margin":          {func(p *Plan) { p.Design.Margin = 0 }, "margin is 0"},
@@ -424,8 +424,8 @@ func TestEstimateOfLooks(t *testing.T) {
 func TestReasonsAboutBoots(t *testing.T) {
 	for want, change := range map[string]func(b *Block){
 		"it has 3 boots, not 4":                                    func(b *Block) { b.Boots = b.Boots[1:] },
-		"boot 0 has not the contenders of a system":                func(b *Block) { b.Boots[0].Host += "x" },
-		"boot 1 has not the contenders of a system":                func(b *Block) { b.Boots[1] = b.Boots[0] },
+		"the contenders of boot 0 are not those of one system":     func(b *Block) { b.Boots[0].Host += "x" },
+		"the contenders of boot 1 are not those of one system":     func(b *Block) { b.Boots[1] = b.Boots[0] },
 		"boot 3 does not visit every cell once":                    func(b *Block) { b.Visits = b.Visits[:7] },
 		"boot 1: it does not visit every cell once":                func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
 		"the block has more visits or environments than its boots": func(b *Block) { b.Visits = append(b.Visits, b.Visits[7]) },

@@ -13,7 +13,7 @@ func TestVersions(t *testing.T) {
 	for version, want := range map[string]string{
 		"1.1.1w": "", "1.1.1": "", "3.0.19": "", "3.5.99": "", "2.9": "",
 		"1.1.0l": "tested with the output of x 1.1.1 to 3.5, and this is version 1.1.0l", "3.6.0": "this is version 3.6.0",
-		"10.0":   "this is 10.0",
+		"10.0":   "this is version 10.0",
 		"1.0.2u": "too old", "0.9": "too old",
 	} {
 		warning, err := d.Check(version)
