@@ -178,7 +178,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("-c", "true", "--", "true"), "there is a command after --, and another with -c; use only one of the two"},
 		{line("-c", "gzip < big"),
 			`-c "gzip < big": only a shell understands the redirection "<", and bakeoff runs commands ` +
-				"without one; quote the character, or add --shell sh"},
+				"without a shell; quote the character, or add --shell sh"},
 		{line("-c", "gzip 'big"), "-c \"gzip 'big\": reached EOF without closing quote `'`; write a command as for a shell"},
 		{line("-c", ""), `-c "": the command is empty; write a command as for a shell`},
 		{line("--", "cat big | wc -l"), `the command after -- is the one word "cat big | wc -l", not a program with ` +
@@ -200,7 +200,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("-c", "LC_ALL=C sort big"), `-c "LC_ALL=C sort big": only a shell understands an assignment before the ` +
 			"program, and bakeoff runs commands without a shell; write env before it, or add --shell sh"},
 		{line("-c", "cd x; make"), `-c "cd x; make": only a shell understands several commands, and bakeoff runs commands ` +
-			"without one; add --shell sh"},
+			"without a shell; add --shell sh"},
 		{line("-c", "if a; then b; fi"), `-c "if a; then b; fi": only a shell understands a compound command, and bakeoff ` +
 			"runs commands without a shell; add --shell sh"},
 		{line("-L", "level=1,1", "-c", "a {level}"), `-L "level=1,1" has the value "1" twice; remove one of them`},
