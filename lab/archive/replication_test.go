@@ -283,18 +283,18 @@ func TestParseReplication(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for want, change := range map[string]func(*Replication){
-		"the schema is":                     func(r *Replication) { r.Schema = "bakeoff/replication/v2" },
-		"it is about the bundle":            func(r *Replication) { r.Bundle = r.Run },
-		"is not the digest of another":      func(r *Replication) { r.Run = of },
-		"it has no time":                    func(r *Replication) { r.At = time.Time{} },
-		"it has 0 verdicts":                 func(r *Replication) { r.Comparisons = nil },
-		"0 facts of the machine":            func(r *Replication) { r.Machine = nil },
-		"judges":                            func(r *Replication) { r.Comparisons = append(r.Comparisons, r.Comparisons[0]) },
-		"the margin of":                     func(r *Replication) { r.Comparisons[0].Region = -1 },
-		`"does not hold" by its numbers`:    func(r *Replication) { r.Comparisons[0].Outcome = replication.Holds },
-		"a text has more than":              func(r *Replication) { r.Machine["x"] = strings.Repeat("y", maxFact+1) },
-		"differences and":                   func(r *Replication) { r.Differences = make([]compare.Difference, 2001) },
-		"bytes; the limit is 4194304": func(r *Replication) { r.Name = strings.Repeat("y", maxReplication) },
+		"the schema is":                  func(r *Replication) { r.Schema = "bakeoff/replication/v2" },
+		"it is about the bundle":         func(r *Replication) { r.Bundle = r.Run },
+		"is not the digest of another":   func(r *Replication) { r.Run = of },
+		"it has no time":                 func(r *Replication) { r.At = time.Time{} },
+		"it has 0 verdicts":              func(r *Replication) { r.Comparisons = nil },
+		"0 facts of the machine":         func(r *Replication) { r.Machine = nil },
+		"judges":                         func(r *Replication) { r.Comparisons = append(r.Comparisons, r.Comparisons[0]) },
+		"the margin of":                  func(r *Replication) { r.Comparisons[0].Region = -1 },
+		`"does not hold" by its numbers`: func(r *Replication) { r.Comparisons[0].Outcome = replication.Holds },
+		"a text has more than":           func(r *Replication) { r.Machine["x"] = strings.Repeat("y", maxFact+1) },
+		"differences and":                func(r *Replication) { r.Differences = make([]compare.Difference, 2001) },
+		"bytes; the limit is 4194304":    func(r *Replication) { r.Name = strings.Repeat("y", maxReplication) },
 	} {
 		r := valid(of)
 		change(&r)
