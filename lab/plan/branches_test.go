@@ -423,12 +423,14 @@ func TestEstimateOfLooks(t *testing.T) {
 // Boots that differ from those of the plan are refused with the reason.
 func TestReasonsAboutBoots(t *testing.T) {
 	for want, change := range map[string]func(b *Block){
-		"it has 3 boots, not 4":                                    func(b *Block) { b.Boots = b.Boots[1:] },
-		"the contenders of boot 0 are not those of one system":     func(b *Block) { b.Boots[0].Host += "x" },
-		"the contenders of boot 1 are not those of one system":     func(b *Block) { b.Boots[1] = b.Boots[0] },
-		"boot 3 does not visit every cell once":                    func(b *Block) { b.Visits = b.Visits[:7] },
-		"boot 1: it does not visit every cell once":                func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
-		"the block has more visits or environments than its boots": func(b *Block) { b.Visits = append(b.Visits, b.Visits[7]) },
+		"it has 3 boots, not 4":                                func(b *Block) { b.Boots = b.Boots[1:] },
+		"the contenders of boot 0 are not those of one system": func(b *Block) { b.Boots[0].Host += "x" },
+		"the contenders of boot 1 are not those of one system": func(b *Block) { b.Boots[1] = b.Boots[0] },
+		"boot 3 does not visit every cell once":                func(b *Block) { b.Visits = b.Visits[:7] },
+		"boot 1: it does not visit every cell once":            func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
+		"the block has more visits or environments than its boots": func(b *Block) {
+			b.Visits = append(b.Visits, b.Visits[7])
+		},
 		"boot 2: cell":                          func(b *Block) { b.Visits[4].Order = b.Visits[4].Order[1:] },
 		"boot 0 does not visit every cell once": func(b *Block) { b.Visits[1].Boot = 1 },
 		"the contenders of boot 2 are not those of one system": func(b *Block) {
