@@ -481,8 +481,8 @@ func TestQuotaOfProjects(t *testing.T) {
 func TestQuotaOnZFS(t *testing.T) {
 	takesMinutes(t)
 	h := home(t)
-	cache := filepath.Join(h.Variable("BAKEOFF_CACHE"), "test-install") // that of the tests of "bakeoff install"
-	r, err := rescue.Builder{Store: &image.Store{Dir: image.DirIn(cache), Host: local.Conn{}},
+	// The tests of "bakeoff install" start from the same rescue system.
+	r, err := rescue.Builder{Store: &image.Store{Dir: image.DirIn(h.Variable("BAKEOFF_CACHE")), Host: local.Conn{}},
 		Say: func(line string) { t.Log(line) }}.Get(t.Context(), rescue.Release)
 	if err != nil {
 		t.Fatal(err)
