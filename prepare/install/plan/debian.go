@@ -232,7 +232,11 @@ func (r *recipe) debianConfigure(root string) {
 		r.write("after-resume-"+unit, "import the pool after a resume only", "0644", target+afterResume(unit), after...)
 	}
 	r.write("locale-gen", "choose the locales to build", "0644", target+"/etc/locale.gen", r.locales()...)
-	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
+	zone := s.Timezone
+	if zone == "UTC" && s.Release == "bookworm" {
+		zone = "Etc/UTC" // tzdata of Debian 12 replaces the link UTC by this one
+	}
+	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+zone, "/etc/localtime")
 	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
 		`XKBLAYOUT="`+s.Keymap+`"`)
 	r.write("network", "get an address from the network", "0644", target+"/etc/systemd/network/20-wired.network",

@@ -215,7 +215,8 @@ func (b *bench) holds() {
 			"zroot/ROOT/debian on " + map[string]string{"bookworm": "openzfs-2.1-linux",
 				"trixie": "openzfs-2.2-linux"}[b.release]},
 		{"zfs get -H -o value encryption,keylocation,compression,acltype,xattr,relatime,canmount zroot/ROOT/debian | " +
-			"tr '\\n' ' '", "aes-256-gcm none lz4 posix on on noauto"},
+			"tr '\\n' ' '", "aes-256-gcm none lz4 posix " + map[string]string{"bookworm": "sa", // as it was set
+			"trixie": "on"}[b.release] + " on noauto"},
 		{"zfs get -H -o value keylocation zroot", "prompt"},
 		{"findmnt -n -o SOURCE /home", "zroot/home"},
 		{"swapon --noheadings --show=NAME", "/dev/dm-0"},
