@@ -140,8 +140,8 @@ func TestArticle(t *testing.T) {
 		"/dev/nvme0n1p3", "zpool labelclear -f", "three calls of `sgdisk -n`", "> zroot.key", "zpool export",
 		"import -R /mnt",
 		"load-key -L prompt", "udevadm trigger", "xbps-install -S", "xchroot /mnt", "cryptsetup luksFormat", "luksOpen",
-		"swapon", "dd bs=1 count=64", "chmod -R g-rwx,o-rwx /boot", "crypttab names the swap", "`>>` appends to `fstab`", "passwd",
-		"dracut.conf.d", "fstab: `vfat defaults`", "commandline", "get.zfsbootmenu.org/efi", "curl", "efibootmgr",
+		"swapon", "dd bs=1 count=64", "chmod -R g-rwx,o-rwx /boot", "crypttab names the swap", "`>>` appends to `fstab`",
+		"passwd", "dracut.conf.d", "fstab: `vfat defaults`", "commandline", "get.zfsbootmenu.org/efi", "curl", "efibootmgr",
 		"two copies", "udevd", "10-wireplumber.conf", "usermod -G", "umount -l /mnt/etc/resolv.conf", "umount -n -R /mnt",
 		"reboot"} {
 		if !strings.Contains(rows.String(), command) {
