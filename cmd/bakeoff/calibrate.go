@@ -30,9 +30,9 @@ func (a *app) calibrate() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and detectable differences on this machine",
 		Long: `calibrate runs a lab whose true differences are known. It has identical contenders, and
-contenders that do 1, 2, 5 and 10 % of extra work, which their results do not count. As in
-any run, the contenders take turns; the trials are short and many. calibrate writes a run
-folder.
+contenders that do 1, 2, 5 and 10 % of extra work. The results of these contenders leave
+the extra work out, so each contender is slower by a known amount. As in any run, the
+contenders take turns; the trials are short and many. calibrate writes a run folder.
 
 The identical contenders give the rate of false alarms, with its interval, and the noise.
 The contenders with extra work show whether the verdicts detect this work. If not, calibrate

@@ -81,8 +81,9 @@ machines that look the same.
 With --on slurm, run submits the lab file as jobs to Slurm (bakeoff queue), and waits for
 them. It copies their run folders into the folder of --out.
 
-With --fail-on the exit code is 3 if one of these conditions is true. A condition with a
-tolerance is registered in the plan: the run continues until the condition is decided.
+With --fail-on the exit code is 3 if one of these conditions is true. The plan
+contains each condition with a tolerance (such as worse-than-margin or METRIC>+N%), and the
+run continues until these conditions are decided.
 
 ` + offline.Conditions(),
 		Example: `  bakeoff run examples/quick

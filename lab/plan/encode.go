@@ -227,8 +227,11 @@ func checkDesign(d manifest.Design) error {
 	}
 	sum := 0.0
 	for i, a := range d.Alphas {
-		if !(a > 0 && a < 1) || d.Looks[i] < 1 || i > 0 && d.Looks[i] <= d.Looks[i-1] {
-			return fmt.Errorf("look %d at %d blocks spends an alpha of %v", i+1, d.Looks[i], a)
+		if !(a > 0 && a < 1) {
+			return fmt.Errorf("the alpha of look %d is %v; it must be between 0 and 1", i+1, a)
+		}
+		if d.Looks[i] < 1 || i > 0 && d.Looks[i] <= d.Looks[i-1] {
+			return fmt.Errorf("look %d is at %d blocks; the looks must be at least 1, and ascending", i+1, d.Looks[i])
 		}
 		sum += a
 	}

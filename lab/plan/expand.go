@@ -82,7 +82,7 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	p.Design, planned = registered(design)
 	if p.switched() && p.Design.Instances == "run" {
 		return nil, fault.WithFix(fault.New(fault.Invalid,
-			"plan: environments cannot outlive the boots of a machine that is switched between systems"),
+			"plan: instances: run keeps environments for the whole run, but the host boots several systems in each block"),
 			"remove design.instances: run")
 	}
 	spare := min(max(planned, minSpare), maxSpare)

@@ -145,7 +145,7 @@ func (e *Env) existing(ctx context.Context) ([]string, error) {
 // namespace is their own, everything else belongs to the host's kernel.
 func Tuning() driver.Tuning {
 	return driver.Tuning{Names: []string{"net.*"}, Lacks: netns.Lacks,
-		Why: "environments share the host's kernel and have only their own network settings"}
+		Why: "environments share the host's kernel; only the network settings are their own"}
 }
 
 // check checks the parts of spec that all environments share.

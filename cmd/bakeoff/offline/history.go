@@ -140,8 +140,8 @@ machine has a history of its own.
 Each run counts as one observation. The spread between runs is part of every interval, so
 one bad day does not count as a regression. A step needs two runs on one side of it and five
 on the other, or three on both. If a step may have happened in the newest runs, history
-prints how many more runs would decide this. It also prints the smallest step that it would
-probably find after each number of further runs. If nothing changed, at most 5 % of
+prints how many more runs would decide this. It also prints how small a step it would
+probably find after one more run, two more runs, and so on. If nothing changed, at most 5 % of
 histories (--alpha) show a step; all primary comparisons of a lab on one machine share this
 rate.
 

@@ -195,7 +195,7 @@ func parseRate(text labeled.Text, connect bool) (float64, error) {
 		found, tps = true, v
 	}
 	if !found {
-		return 0, fmt.Errorf("no line tps (%s)", strings.Join(meant, ", or "))
+		return 0, fmt.Errorf("no line \"tps = … (%s)\"", strings.Join(meant, ")\" or \"tps = … ("))
 	}
 	return tps, nil
 }

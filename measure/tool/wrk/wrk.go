@@ -54,7 +54,7 @@ func (wrk) Doc() tool.Doc {
 		Params: []param.Spec{
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the load generator"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000,
-				Doc: "number of connections, divided evenly among the threads; without the remainder of this division"},
+				Doc: "number of connections; each thread gets the same number, so a remainder is left out"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
 		},

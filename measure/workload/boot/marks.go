@@ -145,12 +145,12 @@ func (m Marks) checkMarks() error {
 	case m.TSCHz < 0:
 		return fmt.Errorf("the frequency of the time stamp counter is negative: %v Hz", m.TSCHz)
 	case m.Log != nil && m.Log.UncertaintyNS < 0:
-		return fmt.Errorf("the uncertainty of the log is negative")
+		return fmt.Errorf("the uncertainty of the log's clock is negative: %d ns", m.Log.UncertaintyNS)
 	}
 	last := int64(0)
 	for _, c := range m.Counts {
 		if c.At <= last {
-			return fmt.Errorf("the counts are not ascending at %d", c.At)
+			return fmt.Errorf("the instruction count %d of %.40q is not above the one before, %d", c.At, c.Name, last)
 		}
 		if len(c.Name) > maxText || len(c.Program) > maxText {
 			return fmt.Errorf("the name of a count is too long: %.40q", c.Name)

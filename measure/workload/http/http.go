@@ -142,7 +142,8 @@ func (Workload) Doc() workload.Doc {
 				"when not set, /"},
 			{Name: "family", Kind: param.Text, Enum: []string{"ipv4", IPv6},
 				Doc: "how server own is reached; when not set, by ipv4. ipv6 needs an environment with a network " +
-					"namespace on its host: a container, a chroot or the bare host, not a machine"},
+					"namespace on its host: a container, a chroot or the driver host, but neither a virtual machine nor the " +
+					"driver machine"},
 		},
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},

@@ -78,7 +78,7 @@ func checkResult(r wire.Result, p param.Values, count float64) error {
 	seen := map[string]bool{}
 	for _, v := range r.Values {
 		if unit, ok := units[v.Metric]; !ok || unit != v.Unit || seen[v.Metric] {
-			return fmt.Errorf("unknown or duplicate value %q in %q", v.Metric, v.Unit)
+			return fmt.Errorf("the value %q with the unit %q is unknown or a duplicate", v.Metric, v.Unit)
 		}
 		seen[v.Metric] = true
 	}

@@ -108,7 +108,7 @@ var specs = []param.Spec{
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	{Name: optRAMDisk, Kind: param.Text,
-		Doc: "Path on the host of a raw disk with a GPT, such as bakeoff image build makes, that the guest loads " +
+		Doc: "A raw disk with a GPT, such as bakeoff image build makes: its path on the host. The guest loads this disk " +
 			"into its memory. The root of the guest is a partition of this disk instead of the image's disk; the image " +
 			"provides the kernel and its modules. The root is the partition with the attribute BOOTONCE (58), or else " +
 			"with BOOTME (59)."},

@@ -121,7 +121,7 @@ func forEachFile(open func() (io.ReadCloser, error), do func(*tar.Header, io.Rea
 			return fault.Wrap(fault.Invalid, "archive", err)
 		}
 		if total += h.Size; count >= maxFiles || total > maxBytes {
-			return fault.New(fault.Invalid, "the archive has too many files or bytes")
+			return fault.New(fault.Invalid, "the archive has more than %d files or %d bytes", maxFiles, int64(maxBytes))
 		}
 		if h.Typeflag == tar.TypeDir {
 			continue

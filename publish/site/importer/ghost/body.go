@@ -331,7 +331,7 @@ func (w *writer) markers(all []json.RawMessage, markups, atoms [][]json.RawMessa
 		}
 		for _, at := range opened {
 			if at < 0 || at >= len(markups) || len(markups[at]) == 0 {
-				return fmt.Errorf("a marker names a markup that is not there")
+				return fmt.Errorf("its Mobiledoc is damaged: a piece of text names a markup that the document lacks")
 			}
 			open = append(open, w.openMarkup(markups[at]))
 		}
