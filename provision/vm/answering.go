@@ -20,8 +20,8 @@ import (
 )
 
 // answerTime bounds the time until the agent in a machine answers: one that boots under
-// emulation is slow. Tests shorten it.
-var answerTime = time.Minute
+// emulation on a busy host is slow. Tests shorten it.
+var answerTime = 3 * time.Minute
 
 // Agent connects to the agent in a machine that runs. Nobody else can until the connection is
 // closed. In a jail, each connection has an agent of its own.

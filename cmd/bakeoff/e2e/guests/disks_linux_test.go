@@ -104,9 +104,9 @@ func TestDisksOfRunningPC(t *testing.T) {
 	h := home(t)
 	do(t, h, "create", "-f", file(t, "d.json",
 		fmt.Sprintf(`{"brand": "bhyve", "alias": "d", "image": %q, "ram": 128}`, service(t, "web"))))
-	sizes := func() string {
-		out := do(t, h, "exec", "d", "--", "sh", "-c", "for d in /sys/block/vd?; do echo $(($(cat $d/size) >> 11)); done")
-		_, out, _ = strings.Cut(out, "\n") // the first one is the root
+	sizes := func() string { // without the root; Linux names disks in the order in which it finds them
+		out := do(t, h, "exec", "d", "--", "sh", "-c",
+			"for d in /sys/block/vd[b-z]; do echo $(($(cat $d/size) >> 11)); done | sort -n")
 		return strings.ReplaceAll(out, "\n", " ")
 	}
 	seen := func(want string) {
@@ -128,7 +128,7 @@ func TestDisksOfRunningPC(t *testing.T) {
 	if at := moments(t, h, "d", change(`{"add_disks": [{"size": 4}, {"size": 2}]}`)); at["disks.2.size"] != manifest.Live {
 		t.Errorf("the changes take effect %v", at)
 	}
-	seen("8 4 2")
+	seen("2 4 8")
 	do(t, h, "exec", "d", "--", "sh", "-c", "echo lost >/dev/vdb; rm /run/kept")
 	do(t, h, "rollback-snapshot", "d", "a")
 	seen("8")
@@ -149,7 +149,7 @@ func TestDisksOfRunningPC(t *testing.T) {
 		at["disks.4.size"] != manifest.NextBoot {
 		t.Errorf("the changes take effect %v", at)
 	}
-	seen("16 1 2 3")
+	seen("1 2 3 16")
 	removeGuests(t, h)
 	leavesNothing(t, h)
 }

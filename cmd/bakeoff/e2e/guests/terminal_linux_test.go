@@ -128,6 +128,11 @@ func TestConsoleOfContainer(t *testing.T) {
 	// It shuts down as another one: the signal is for the program, and not for what has its terminal.
 	do(t, h, "create", "-f", file(t, "a.json", `{"brand": "docker", "alias": "a", "ram": 64, "tty": true, "image": "`+
 		tiny(t, h)+`"}`))
+	for late := time.Now().Add(time.Minute); !strings.Contains(do(t, h, "logs", "a"), "waits"); { // for the signal
+		if time.Now().After(late) {
+			t.Fatalf("the program did not start: %s", do(t, h, "logs", "a"))
+		}
+	}
 	do(t, h, "stop", "a")
 	if got := do(t, h, "logs", "a"); !strings.Contains(got, "ends: terminated") {
 		t.Errorf("the program was killed: %q", got)
