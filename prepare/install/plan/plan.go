@@ -181,9 +181,10 @@ func (r *recipe) collectSecrets() {
 func (r *recipe) addNotes() {
 	r.Notes = []string{"never run for real: no machine was installed with the recipe " + r.spec.Recipe + " yet"}
 	if r.spec.Recipe == "debian-zfs" {
-		r.Notes[0] = "never run for real: only Debian 13 without ZFSBootMenu was installed with the recipe debian-zfs, on " +
-			"one encrypted disk, and on two disks without encryption and swap"
-		if r.uki && (r.Second == nil && !r.spec.Plain() || r.Second != nil && r.spec.Plain() && r.swapGiB == 0) {
+		r.Notes[0] = "never run for real: with the recipe debian-zfs, only Debian without ZFSBootMenu was installed, 12 " +
+			"and 13 on one encrypted disk, and 13 on two disks without encryption and swap"
+		encrypted, mirror := r.Second == nil && !r.spec.Plain(), r.Second != nil && r.spec.Plain() && r.swapGiB == 0
+		if encrypted && (r.uki || r.grub) || mirror && r.uki {
 			r.Notes[0] = "run for real in an emulated machine, with an archive of the base system"
 		}
 	}
