@@ -51,10 +51,14 @@ func run(m *testing.M) int {
 	return code
 }
 
+// apart is whether MainApart runs the tests.
+var apart bool
+
 // MainApart is Main for a package whose tests run beside those of others: its cache, which
-// is empty, and its temporary directory are its own. So LeavesNothing finds what its own
-// tests left, and nothing else.
+// is empty, is its own, and each Home has a temporary directory of its own. So LeavesNothing
+// finds what its own test left, and nothing else.
 func MainApart(m *testing.M) {
+	apart = true
 	dir, err := os.MkdirTemp("", "bk") // the path of a socket is short
 	if err == nil {
 		err = os.Chmod(dir, 0o755) // for programs of other users
@@ -153,6 +157,15 @@ func New(t *testing.T) Home {
 	}
 	h := Home{Dir: t.TempDir(), program: filepath.Join(dir, "bakeoff")}
 	h.Env = environ(h.Dir)
+	if apart {
+		// Tests that kill a run leave its SSH connection there.
+		tmp, err := os.MkdirTemp("", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(tmp) })
+		h.Env = append(h.Env, "TMPDIR="+tmp)
+	}
 	return h
 }
 
