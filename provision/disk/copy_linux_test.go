@@ -12,19 +12,20 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// envClones is set in the process of TestCopy whose files are on a file system that shares blocks.
+// envClones is set in the process of TestCopy whose files are on a file system that shares blocks: the folder
+// of a disk, and that of its copy.
 const envClones = "BAKEOFF_TEST_CLONES"
 
-// On btrfs and XFS, the copy of a raw disk takes no space of its own. Everywhere it has the same bytes,
+// On btrfs, XFS and ZFS, the copy of a raw disk takes no space of its own. Everywhere it has the same bytes,
 // and the disk stays as it is when its copy changes.
 func TestCopy(t *testing.T) {
-	if dir := os.Getenv(envClones); dir != "" {
-		if used := copied(t, dir); used > 4<<20 {
+	if dirs := strings.Fields(os.Getenv(envClones)); len(dirs) == 2 {
+		if used := copied(t, dirs[0], dirs[1]); used > 4<<20 {
 			t.Errorf("the copy of 32 MiB takes %d bytes", used)
 		}
 		return
 	}
-	copied(t, t.TempDir())
+	copied(t, t.TempDir(), t.TempDir())
 	for name, pkg := range map[string]string{"btrfs": "btrfs-progs", "xfs": "xfsprogs"} {
 		t.Run(name, func(t *testing.T) { copyOn(t, name, pkg) })
 	}
@@ -49,16 +50,16 @@ func copyOn(t *testing.T, name, pkg string) {
 	c := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", `truncate -s 512M "$1"
 		mkfs."$3" -q "$1"; mount -o loop "$1" "$2"; exec "$4" -test.run '^TestCopy$' -test.v`, "sh",
 		filepath.Join(dir, "file"), at, name, os.Args[0])
-	c.Env = append(os.Environ(), envClones+"="+at)
+	c.Env = append(os.Environ(), envClones+"="+at+" "+at)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestCopy") {
 		t.Fatalf("%v\n%s", err, out)
 	}
 }
 
-// copied copies a disk in a folder, and returns how many bytes of the file system the copy takes.
-func copied(t *testing.T, dir string) uint64 {
+// copied copies a disk in a folder to another one, and returns how many bytes of the file system the copy takes.
+func copied(t *testing.T, base, dir string) uint64 {
 	t.Helper()
-	from, to := filepath.Join(dir, "from.raw"), filepath.Join(dir, "to.raw")
+	from, to := filepath.Join(base, "from.raw"), filepath.Join(dir, "to.raw")
 	want := bytes.Repeat([]byte("thirteen letters"), 2<<20)
 	if err := os.WriteFile(from, want, 0o600); err != nil {
 		t.Fatal(err)
@@ -66,6 +67,7 @@ func copied(t *testing.T, dir string) uint64 {
 	free := func() uint64 {
 		t.Helper()
 		syscall.Sync()
+		_ = exec.Command("zpool", "sync").Run() // ZFS counts what a transaction group has written
 		var at syscall.Statfs_t
 		if err := syscall.Statfs(dir, &at); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -67,7 +68,12 @@ func Overlay(ctx context.Context, host conn.Conn, base, format, file string) err
 // copy of a raw file shares its blocks where the file system can. Both paths are absolute.
 func Copy(ctx context.Context, host conn.Conn, from, format, raw string) error {
 	if format == "raw" {
-		return run(ctx, host, "coreutils", nil, "cp", "--reflink=auto", "--sparse=always", from, raw)
+		sparse := "always"
+		at, err := conn.Output(ctx, host, "stat", "-f", "-c", "%T", path.Dir(raw))
+		if err == nil && strings.TrimSpace(string(at)) == "zfs" {
+			sparse = "auto" // otherwise the copy from another dataset has blocks of its own
+		}
+		return run(ctx, host, "coreutils", nil, "cp", "--reflink=auto", "--sparse="+sparse, from, raw)
 	}
 	return ToRaw(ctx, host, from, raw)
 }

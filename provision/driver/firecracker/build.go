@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/provision/disk"
 	"bakeoff/provision/guest"
 	vmm "bakeoff/provision/guest/firecracker"
 	"bakeoff/provision/netns"
@@ -62,7 +63,7 @@ func (in *Instance) build(ctx context.Context, o options) error {
 // by reference if the file system supports that.
 func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 	root := path.Join(in.Spec.Dir, fileRoot)
-	if err := guest.Run(ctx, in.Host, "cp", "--reflink=auto", "--sparse=always", in.Spec.Image.Disk, root); err != nil {
+	if err := disk.Copy(ctx, in.Host, in.Spec.Image.Disk, "raw", root); err != nil {
 		return nil, err
 	}
 	drives := []drive{{id: "root", path: root}}

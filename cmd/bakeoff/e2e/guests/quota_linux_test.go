@@ -503,7 +503,7 @@ func TestQuotaOnZFS(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	at := mounted{system: "zfs", device: "q", make: "zpool create -f -O compression=off -m /q q /dev/vdb",
+	at := mounted{system: "zfs", clones: "zfs create q/a && zfs create q/b", device: "q", make: "zpool create -f -O compression=off -m /q q /dev/vdb",
 		remove: "zpool destroy q"}
 	at.limited = at.make
 	quotasIn(t, h, d, []mounted{at})
@@ -531,11 +531,13 @@ func addTests(t *testing.T, h e2e.Home, root string) {
 var quotaPackages = []string{"crun", "systemd-container", "lxc", "busybox-static"}
 
 // quotaTests are the packages of the tests of quotas, by the name of the program.
-var quotaTests = map[string]string{"quota.test": "bakeoff/provision/quota", "guests.test": "."}
+var quotaTests = map[string]string{"quota.test": "bakeoff/provision/quota", "guests.test": ".",
+	"disk.test": "bakeoff/provision/disk"}
 
 // mounted is a file system at /q of a machine whose second disk is /dev/vdb: commands that make and mount it,
-// without quotas where it can be, and with quotas, and one that removes it.
-type mounted struct{ system, device, make, limited, remove string }
+// without quotas where it can be, and with quotas, and one that removes it. clones makes the folders /q/a and
+// /q/b, between which copies of disks share blocks; it is "" where other tests show that.
+type mounted struct{ system, device, make, limited, clones, remove string }
 
 // quotasIn executes the tests of quotas in a machine, on each of the file systems.
 func quotasIn(t *testing.T, h e2e.Home, d debian, all []mounted) {
@@ -547,12 +549,18 @@ func quotasIn(t *testing.T, h e2e.Home, d debian, all []mounted) {
 		for _, at := range all {
 			t.Run(name+" "+at.system, func(t *testing.T) {
 				env, first := "BAKEOFF_TEST_QUOTA_AT=/q", at.limited
-				if name == "guests.test" {
+				switch name {
+				case "disk.test":
+					if at.clones == "" {
+						t.Skip("TestCopy of provision/disk shows it")
+					}
+					env, first = "BAKEOFF_TEST_CLONES='/q/a /q/b'", at.make+" && "+at.clones
+				case "guests.test":
 					env, first = envQuota+"='"+at.system+" "+at.device+" /q' TMPDIR=/q "+suite.Programs+"=/usr/local/bin", at.make
 				}
 				c.run(t, "mkdir -p /q && cd / && "+first)
 				out, code, ok := c.try("cd /srv && "+env+" ./"+name+" -test.v -test.timeout 2h "+
-					"-test.run '^(TestQuota|TestLimits)$' >log 2>&1; echo $? >code; tail -c 60000 log; test $(cat code) = 0",
+					"-test.run '^(TestQuota|TestLimits|TestCopy)$' >log 2>&1; echo $? >code; tail -c 60000 log; test $(cat code) = 0",
 					2*time.Hour)
 				if !ok || code != "0" || !strings.Contains(out, "--- PASS: Test") {
 					t.Errorf("exit code %q (answered: %v)\n%s", code, ok, out)
