@@ -503,7 +503,8 @@ func TestQuotaOnZFS(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	at := mounted{system: "zfs", clones: "zfs create q/a && zfs create q/b", device: "q", make: "zpool create -f -O compression=off -m /q q /dev/vdb",
+	at := mounted{system: "zfs", clones: "zfs create q/a && zfs create q/b", device: "q",
+		make: "zpool create -f -O compression=off -m /q q /dev/vdb",
 		remove: "zpool destroy q"}
 	at.limited = at.make
 	quotasIn(t, h, d, []mounted{at})
