@@ -504,7 +504,7 @@ func TestQuotaOnZFS(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	at := mounted{system: "zfs", clones: "zfs create q/a && zfs create q/b", device: "q",
-		make: "zpool create -f -O compression=off -m /q q /dev/vdb",
+		make:   "zpool create -f -O compression=off -m /q q /dev/vdb",
 		remove: "zpool destroy q"}
 	at.limited = at.make
 	quotasIn(t, h, d, []mounted{at})
