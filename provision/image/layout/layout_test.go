@@ -233,7 +233,7 @@ func TestDocuments(t *testing.T) {
 		"damaged: cannot":     manifest(strings.Replace(layer(""), sum, "sha256:../../etc/passwd", 1)),
 		"has -5 bytes":        manifest(strings.Replace(layer(""), `"size":5`, `"size":-5`, 1)),
 		"more than 109951162": manifest(strings.Replace(layer(""), `"size":5`, `"size":9223372036854775807`, 1)),
-		"at most 4194304":     strings.Replace(manifest(), `"size":3`, `"size":5000000`, 1),
+		"limit is 4194304":    strings.Replace(manifest(), `"size":3`, `"size":5000000`, 1),
 	} {
 		_, err := ParseManifest([]byte(text))
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(),

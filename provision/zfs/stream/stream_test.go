@@ -344,7 +344,7 @@ func TestRefused(t *testing.T) {
 		"text":    {bytes.Repeat([]byte("x"), 400), fault.Invalid, "it is not a ZFS stream"},
 		"flipped": {flipped, fault.Invalid, "the checksum of the data before this record is wrong"},
 		"the end": {wrongEnd, fault.Invalid, "the checksum"},
-		"two":     {append(bytes.Clone(good), good...), fault.Unsupported, "it holds several streams"},
+		"two":     {append(bytes.Clone(good), good...), fault.Unsupported, "another stream follows"},
 	} {
 		_, _, err := decode(t, c.text)
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {

@@ -347,7 +347,7 @@ func (h quotaHome) checkDataset(t *testing.T, image string) {
 		at = strings.TrimSpace(h.run(t, "findmnt", "-n", "-o", "TARGET", "-S", all[0]))
 		return all[0], at
 	}
-	dataset, at := create()
+	_, at := create()
 	for _, command := range []string{"start", "create-snapshot"} {
 		do(t, h.Home, "stop", "g")
 		h.run(t, "umount", at)
@@ -393,7 +393,7 @@ func (h quotaHome) checkDataset(t *testing.T, image string) {
 	do(t, h.Home, "delete", "g")
 	h.leaves(t, "dataset is busy", end)
 
-	dataset, _ = create()
+	dataset, _ := create()
 	h.run(t, "zfs", "snapshot", dataset+"@ours")
 	do(t, h.Home, "delete", "g")
 	h.leaves(t, "filesystem has children", func() { h.run(t, "zfs", "destroy", h.datasets(t)[0]+"@ours") })
