@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -35,6 +36,39 @@ type differ struct {
 
 // since is the version of analysis.Rules that added a field to the results.
 var since = map[string]int64{"beyond_margin": 6}
+
+// gateChanged is the version of analysis.Rules that changed a gate last.
+var gateChanged = map[string]int64{"stall": 7, "cpu-wait": 11, "clock": 12, "clock-drift": 12, "own-time": 12, "path": 13,
+	analysis.SharedGate: 15}
+
+// scopeChanged is the version of analysis.Rules that changed the scopes last.
+const scopeChanged = 14
+
+// byNewerRules separates the differences that newer rules explain from the others. Where a
+// gate has changed since the stored results, it explains everything in the same comparison,
+// because without this gate an earlier look may have decided. Such a comparison may also
+// change which blocks of the run were unused, and the geometric means.
+func (d *differ) byNewerRules() (others, explained []difference) {
+	affected := map[string]bool{} // comparisons
+	for _, x := range d.differences {
+		comparison, field, _ := strings.Cut(x.path, "].")
+		if gate, ok := strings.CutPrefix(field, "gates["); ok {
+			name, _, _ := strings.Cut(gate, "]")
+			affected[comparison] = affected[comparison] || d.rules < gateChanged[name]
+		}
+	}
+	anywhere := slices.Contains(slices.Collect(maps.Values(affected)), true)
+	for _, x := range d.differences {
+		comparison, field, _ := strings.Cut(x.path, "].")
+		if affected[comparison] || field == "scope" && d.rules < scopeChanged ||
+			anywhere && (x.path == "unused" || field == "unused" || strings.HasPrefix(x.path, "geomeans")) {
+			explained = append(explained, x)
+		} else {
+			others = append(others, x)
+		}
+	}
+	return others, explained
+}
 
 // tolerance is relative: architectures may fuse a multiplication with an
 // addition, and then the last digits differ.

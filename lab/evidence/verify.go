@@ -619,7 +619,15 @@ func (v *verifier) attribute(d *differ) {
 		return set[[2]string{x.contender, x.cell}] || set[[2]string{v.story.plan.Baseline, x.cell}]
 	}
 	listed, more := 0, map[Kind]int{}
-	for _, x := range d.differences {
+	differences, judged := d.byNewerRules()
+	for i, x := range judged {
+		if i == maxJudged {
+			v.note("newer rules: %d more values differ", len(judged)-i)
+			break
+		}
+		v.note("newer rules: %s: stored %s, recomputed %s", x.path, x.stored, x.recomputed)
+	}
+	for _, x := range differences {
 		f := Finding{Kind: Results, Where: store.ResultsFile + " " + x.path, Stored: x.stored, Recomputed: x.recomputed,
 			Problem: fmt.Sprintf("stored %s, recomputed %s", x.stored, x.recomputed)}
 		switch {
@@ -642,6 +650,9 @@ func (v *verifier) attribute(d *differ) {
 		}
 	}
 }
+
+// maxJudged bounds the notes on what newer rules decide otherwise.
+const maxJudged = 20
 
 // maxListed bounds the values of results.json that are named one by one.
 const maxListed = 200

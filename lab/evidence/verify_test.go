@@ -495,6 +495,23 @@ func TestVerifyTellsEarlierRules(t *testing.T) {
 			t.Errorf("results of rules %d without beyond_margin: %s", rules, findings(report))
 		}
 	}
+	// A gate that is newer than the results explains its comparison, and no other difference.
+	shared := `"gates": [{"name": "cpu-shared", "reason": "x", "trials": 8, "of": 8}]`
+	for _, x := range []struct {
+		rules int
+		holds bool
+	}{{14, true}, {analysis.Rules, false}} {
+		r, _ := decided(t)
+		if x.rules != analysis.Rules {
+			r.replace(store.ResultsFile, `"rules": `+fmt.Sprint(analysis.Rules), fmt.Sprintf(`"rules": %d`, x.rules))
+		}
+		r.replace(store.ResultsFile, `"verdict": "equivalent"`, `"verdict": "better"`)
+		r.replace(store.ResultsFile, `"gates": []`, shared)
+		report := r.verify(today)
+		if report.OK() != x.holds || x.holds && !strings.HasPrefix(report.Notes[1], "newer rules: comparisons[") {
+			t.Errorf("%+v: %s %v", x, findings(report), report.Notes)
+		}
+	}
 	// Other words for the same warnings are no difference, fewer warnings are.
 	now := map[string]any{"warnings": []any{"a", "b"}, "reason": "c"}
 	for want, stored := range map[int]map[string]any{

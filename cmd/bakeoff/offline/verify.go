@@ -29,6 +29,9 @@ results. It prints each finding with the affected numbers. A finding is one of
   not as planned      the run differs from its registered plan
   results differ      results.json differs from what the raw files give
 
+If the run has verdicts by earlier rules, and a gate has changed since, verify prints what
+the present rules decide as notes. Notes are not findings.
+
 verify exits with 1 if there is a finding.`,
 		Example: `  bakeoff verify runs/20260102T030405Z-quick
   bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
