@@ -38,8 +38,9 @@ type differ struct {
 var since = map[string]int64{"beyond_margin": 6}
 
 // gateChanged is the version of analysis.Rules that changed a gate last.
-var gateChanged = map[string]int64{"stall": 7, "cpu-wait": 11, "clock": 12, "clock-drift": 12, "own-time": 12, "path": 13,
-	analysis.SharedGate: 15}
+var gateChanged = map[string]int64{
+	"stall": 7, "cpu-wait": 11, "clock": 12, "clock-drift": 12, "own-time": 12, "path": 13, analysis.SharedGate: 15,
+}
 
 // scopeChanged is the version of analysis.Rules that changed the scopes last.
 const scopeChanged = 14
