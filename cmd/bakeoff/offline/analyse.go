@@ -35,28 +35,29 @@ func (a reader) analyse() *cobra.Command {
 		Use:     "analyse FILE...",
 		Aliases: []string{"analyze"},
 		Short:   "Compare numbers measured by other programs",
-		Long: `analyse compares the numbers of any program. FILE is a table of your own or the
-output of a benchmark program; - reads standard input. analyse recognizes the
-format, or takes it from --from:
+		Long: `analyse compares the numbers of any program. FILE is a table of your own or the output of a
+benchmark program; - reads standard input. analyse recognizes these formats, unless --from
+names one:
 
 ` + formatLines() + `
 
-If the numbers were measured in blocks, with the sides in random order in each block,
+The contenders are the compared sides. A block is a round that measures each contender. If
+the numbers were measured in blocks, with the contenders in random order in each block,
 analyse gives verdicts, by the same statistics as bakeoff run. Benchmark programs measure
-one side after the other. A change of the machine between the two sides then looks like a
-difference. For the output of such programs, analyse therefore prints no verdict. It prints
-an interval for each difference, and what is known about the order in which the sides were
-measured. docs/special/analyse.md describes each format, and how to measure in blocks with
-go test.
+one contender after the other. If the machine changes in between, the change looks like a
+difference of the contenders. For the output of such programs, analyse therefore prints no
+verdict. It prints an interval for each difference, and what is known about the order of the
+measurements. docs/special/analyse.md describes each format, and how to measure in blocks
+with go test.
 
 If you name several files, each file is a contender with the name of the file. NAME=FILE
-gives the contender another name. Files of contenders with the same name are repetitions of
-one contender. FILE may be a pattern in quotes: 'old=old-*.json'. In a single file, the
-format determines the contenders, such as the commands of hyperfine or the systems of
-Phoronix. --contender selects another label that distinguishes contenders: a part of the
-names of Go benchmarks, or a parameter of hyperfine or pytest. --group also names a label:
-analyse then prints separate geometric means for each value of the label. The geometric mean
-of a metric covers only the cells that both sides have.
+gives the contender another name. Several files with the same NAME are repetitions of one
+contender. FILE may be a pattern in quotes: 'old=old-*.json'. In a single file, the format
+determines the contenders, such as the commands of hyperfine or the systems of Phoronix.
+--contender selects another label that distinguishes contenders: a part of the names of Go
+benchmarks, or a parameter of hyperfine or pytest. --group also names a label: analyse then
+prints separate geometric means for each value of the label. The geometric mean of a metric
+covers only the cells (workloads with their parameters) that both sides have.
 
 analyse leaves out parts of a file that it cannot use, and prints a warning that names the
 line. If a file has only statistics, such as means, and no individual values, the
@@ -78,9 +79,9 @@ header. The columns:
   value        number; "failed" or empty for a failed trial
   scale        optional: ratio (the default) or difference
 
-Every metric of a table is primary: its comparisons get verdicts. analyse applies the looks
-(interim analyses) in order, as if the blocks arrived one by one. It does not use the blocks
-after the look that decides, and prints their number.`,
+All metrics of a table are primary: every comparison gets a verdict. analyse applies the
+looks (interim analyses) in order, as if the blocks arrived one by one. It does not use the
+blocks after the look that decides, and prints how many blocks these are.`,
 		Example: `  bakeoff analyse numbers.csv --baseline host --margin 0.05
   bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json
   bakeoff analyse hyperfine.json
@@ -94,17 +95,17 @@ after the look that decides, and prints their number.`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&f.from, "from", "", "`format` of the files: "+strings.Join(formatNames(), ", ")+
-		" (default: recognize it)")
+		" (default: bakeoff recognizes the format)")
 	fl.StringVar(&f.contender, "contender", "",
-		"`label` that distinguishes contenders: file, or one that the format has")
+		"`label` that distinguishes contenders: file, or a label that the format has")
 	fl.StringVar(&f.group, "group", "",
-		"`label` whose values get geometric means of their own: file, or one that the format has")
+		"print geometric means for each value of this `label`: file, or a label that the format has")
 	fl.StringVar(&f.baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
 	fl.IntSliceVar(&f.looks, "looks", nil,
-		"numbers of `blocks` after which to look (default "+joinCommas(analysis.DefaultLooks)+")")
+		"numbers of `blocks` after which to decide (default "+joinCommas(analysis.DefaultLooks)+")")
 	fl.StringSliceVar(&f.alphas, "alphas", nil,
-		"error `rate` to spend at each look (default "+joinCommas(analysis.DefaultAlphas)+
-			"; with --looks alone, 5 % shared evenly)")
+		"error `rate` of each look (interim analysis): one rate for each number in --looks (default "+
+			joinCommas(analysis.DefaultAlphas)+"; with --looks alone, equal rates that add up to 5 %)")
 	fl.Var((*cli.Share)(&f.margin), "margin", "largest difference, as a `share`, that counts as equivalent")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object for each experiment, one per line")
 	fl.BoolVar(&f.markdown, "markdown", false, "print tables for an issue or a pull request")

@@ -22,12 +22,12 @@ func (a reader) auditCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "audit TABLE.yaml...",
 		Short: "Check which claims published tables support",
-		Long: `audit reads published tables and the claims that are based on them. It gives one
-answer to each claim: supported, not supported, contradicted, or cannot be told. It looks
-for differences that noise can explain, limits of links and processors, impossible rates,
-wrong derived columns, missing and cropped cells, and defaults of tools that distort a
-figure invisibly. docs/special/audit.md shows the format of a table by example, and explains
-every check.
+		Long: `audit reads published tables and the claims that are based on them. It gives one answer to
+each claim: supported, not supported, contradicted, or cannot be told. It looks for
+differences that noise can explain, figures that a link or a processor limits, and
+impossible rates. It also looks for wrong derived columns, missing figures, cut-off bars of
+charts, and defaults of benchmark programs that distort a figure. docs/special/audit.md
+shows the format of a table by example, and explains every check.
 
 The exit code is 0 for all answers, unless --fail-on names one of them.`,
 		Example: `  bakeoff audit examples/published/*.yaml

@@ -14,8 +14,8 @@ func (a reader) bootCommand(more []*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "boot",
 		Short: "Show where the time of a boot goes",
-		Long: `boot reads what an operating system and its hypervisor recorded during a boot of this
-system. --source takes the names of these sources:
+		Long: `boot reads what an operating system and its hypervisor recorded while the operating system
+booted. It reads these sources; --source takes their names:
 
 ` + sourceLines() + `
 

@@ -26,13 +26,13 @@ func (a reader) bootCompare() *cobra.Command {
 		Short: "Show which parts of a boot take longer than before",
 		Long: `compare compares boots span by span. A span is an interval of the boot, such as one call of
 a function. compare matches spans by their path: the name of the span and the names of all
-spans that enclose it. A and B are recordings, or files of one of the sources. Separate
-several files of one side with commas. The contenders of a RUN took turns, so compare
-compares their boots in pairs. Boots in files have no such pairs; compare then says which
-conclusions are possible.
+spans that enclose it. A and B are recordings, or files of the sources that bakeoff boot
+--help lists. Separate several files of one side with commas. The contenders of a RUN took
+turns, so compare compares their boots in pairs. Boots in files have no such pairs; compare
+then says which conclusions are possible.
 
-If all boots of a side took exactly the same time, as on the instruction clock, the
-differences are exact and have no interval.`,
+If repeated boots took exactly the same time on each side, as in a machine whose clock
+counts instructions, the differences are exact and have no interval.`,
 		Example: `  bakeoff boot compare before.txt after.txt
   bakeoff boot compare old1.json,old2.json,old3.json new1.json,new2.json,new3.json
   bakeoff boot compare runs/20260102T030405Z-boot q35 microvm --html compare.html`,

@@ -25,13 +25,14 @@ func (a reader) bootExport() *cobra.Command {
 		Long: "export writes a boot to standard output. FILE is a recording or a file of one of the\nsources; - reads " +
 			"standard input. From a RUN, export writes one boot. The formats are\n\n" + strings.Join(meanings, "\n") + `
 
-Stacks (folded, pprof) begin at the main function, if the source knows it. Everything before
-the main function is a mark without a stack. A frame is a function, or a function and its
-argument. The values are own times (the time of a span without the spans inside it), in
-ticks of the clock that the source read. They are in nanoseconds if the recording has spans
-of several clocks. The values of equal stacks are added up. If a thread waited, the time
-counts for the function that waited. But if the source knows the thread that caused the
-wait, the time counts for the functions of that thread.`,
+In the formats folded and pprof, stacks begin at the main function of the kernel, if the
+source records this function. What happened before the main function is in no stack. A frame
+is a function, or a function and its argument. The values are own times (the time of a span
+without the spans inside it), in ticks of the clock that the source read. The values are in
+nanoseconds if the recording has spans of several clocks. The values of equal stacks are
+added up. If a thread waited, the time counts for the function that waited. But if the
+source knows the thread that caused the wait, the time counts for the functions of that
+thread.`,
 		Example: `  bakeoff boot export --format folded dmesg.txt | flamegraph.pl > boot.svg
   bakeoff boot export --format folded --source tslog tslog.txt
   bakeoff boot export --format perfetto runs/20260102T030405Z-boot --contender microvm > boot.json

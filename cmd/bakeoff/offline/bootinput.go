@@ -43,7 +43,7 @@ func sourceLines() string {
 // SourceFlag gives a command the flag --source.
 func SourceFlag(c *cobra.Command, value *string) {
 	c.Flags().StringVar(value, "source", "", "`name` of the source of FILE: "+strings.Join(sourceNames(), ", ")+
-		" (default: recognize it)")
+		" (default: bakeoff recognizes the source)")
 	cli.CompleteFlag(c, "source", func([]string) []string { return sourceNames() })
 }
 

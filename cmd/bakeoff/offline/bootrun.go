@@ -29,9 +29,9 @@ type BootChoice struct {
 // Flags gives a command the flags of the choice.
 func (b *BootChoice) Flags(c *cobra.Command) {
 	SourceFlag(c, &b.Source)
-	c.Flags().StringVar(&b.Contender, "contender", "", "of a run: boots of this `contender`")
+	c.Flags().StringVar(&b.Contender, "contender", "", "with a RUN: take the boots of this `contender`")
 	c.Flags().IntVar(&b.Number, "boot", 0,
-		"of a run: the boot with this `number`, from 1 (default: the boot with the median time)")
+		"with a RUN: `number` of the boot, counted from 1 (default: the boot with the median time)")
 }
 
 // BootsOf reads the boots of a run folder, or of the one run in a folder of runs.

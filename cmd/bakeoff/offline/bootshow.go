@@ -27,14 +27,15 @@ func (a reader) bootShow() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show FILE|RUN",
 		Short: "Show where the time of a boot went",
-		Long: `show prints what is missing from the recording, the marks (named moments) that the boot
-reached, the spans with the longest own time (the time without the spans inside), and advice
-for a shorter boot. FILE is a recording or a file of one of the sources; - reads standard
-input. From a RUN, show prints one boot.
+		Long: `show prints the marks (named moments) that the boot reached, and the spans (intervals, such
+as calls of functions) with the longest own time. The own time of a span is its time without
+the spans inside it. show also prints what is missing from the recording, and how to shorten
+the boot. FILE is a recording, or a file of the sources that bakeoff boot --help lists; -
+reads standard input. From a RUN, show prints one boot.
 
---html writes a page: a flame chart that can be searched and zoomed, the marks with their
-uncertainty, a table of all spans, and a tree of all spans. The page is one file that loads
-no other file. It is complete without JavaScript.`,
+--html writes a page with a flame chart that can be searched and zoomed, the marks with
+their uncertainty, a table of all spans, and a tree of all spans. The page is one file that
+loads no other file. It is complete without JavaScript.`,
 		Example: `  dmesg | bakeoff boot show -
   bakeoff boot show dmesg.txt --html boot.html
   bakeoff boot show tslog.txt --svg boot.svg

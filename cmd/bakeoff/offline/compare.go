@@ -51,15 +51,16 @@ a change of the machine. The baseline has only a direct change. If something aff
 baseline and a contender alike, such as a new version of the measured program, only the
 direct change shows it: use --by direct.
 
-Runs differ even when nothing changed. --repeats names runs of the same lab file in which
-nothing changed, at least three including OLD. compare widens the intervals by the
-differences between these runs; with more runs, the intervals become narrower. compare also
-shows the smallest change that these runs can find. If you look for a smaller change, add
-runs, or measure both sides in one run, as two contenders. Without --repeats, compare uses
-three calibrations of the machine (bakeoff calibrate), if the run folders contain them;
-calibrations cover only CPU-bound work. Without repeats and calibrations, the interval
-covers only the noise inside the runs, the verdict is "not interleaved", and --fail-on
-cannot use it.`,
+Runs differ even when nothing changed. --repeats names repetitions of OLD: runs of the same
+lab file while nothing changed. OLD and its repetitions must be at least three runs. compare
+widens the intervals by the differences between these runs; with more runs, the intervals
+become narrower. compare also shows the smallest change that it can find with these runs. If
+you look for a smaller change, add runs, or measure both sides in one run, as two
+contenders. Without --repeats, compare uses three calibrations of the machine (bakeoff
+calibrate), if the run folders contain them; calibrations cover only CPU-bound work. Without
+repetitions and calibrations, the interval covers only the noise inside the runs. The
+verdict is then "not interleaved" (the two sides did not take turns), and compare refuses
+conditions of --fail-on that need another verdict.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
@@ -72,11 +73,11 @@ cannot use it.`,
 	fl := c.Flags()
 	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that gets verdicts: relative or direct")
 	fl.Var((*cli.Share)(&f.margin), "margin",
-		"largest difference, as a `share`, that counts as equivalent (default: that of OLD)")
+		"largest difference, as a `share`, that counts as equivalent (default: the margin of OLD)")
 	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")
-	fl.StringSliceVar(&f.repeats, "repeats", nil, "`runs` of the same lab file in which nothing changed")
+	fl.StringSliceVar(&f.repeats, "repeats", nil, "repetitions of OLD: `runs` of the same lab file while nothing changed")
 	fl.StringVar(&f.format, "format", "",
-		"`name` of an export format to print instead of a table: "+strings.Join(exportNames(), ", "))
+		"print the result in the export format of this `name`, instead of a table: "+strings.Join(exportNames(), ", "))
 	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
 	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	FailOnFlag(c, &f.failOn)

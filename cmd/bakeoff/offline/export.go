@@ -24,8 +24,9 @@ func (a reader) exportCommand() *cobra.Command {
 		Short: "Write results in formats of other programs",
 		Long: "export writes the results of one or more runs to standard output. The formats are\n\n" +
 			strings.Join(meanings, "\n") +
-			"\n\nEvery format also contains what a reader must know about each run: reasons not to trust it, warnings,\n" +
-			"what the twin showed, and the scope of the verdicts. csv has a column for each parameter that was swept.",
+			"\n\nEvery format also contains what a reader must know about each run: reasons not to trust the run, warnings,\n" +
+			"the result of the twin (a copy of the baseline), and what the verdicts hold for. The format csv has a column\n" +
+			"for each parameter that the lab file sweeps.",
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
   bakeoff export --format markdown runs/20260102T030405Z-quick | gh pr comment --body-file -

@@ -237,6 +237,6 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 func FailOnFlag(c *cobra.Command, value *[]string) {
 	c.Flags().Var((*cli.Names)(value), "fail-on",
 		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", ")+", or "+limitUsage+
-			"; with 6 if one is not decided")
+			"; exit with 6 if a condition is not decided")
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }

@@ -38,23 +38,25 @@ func (a reader) fleet() *cobra.Command {
 		Short: "Judge runs of one lab on several machines",
 		Long: `A run's own verdict holds only for its machine, even if the run has many blocks. fleet
 combines runs of one lab on several machines, and gives verdicts that hold for machines of
-this kind. It takes one number from each machine: the level of its runs. Each machine counts
-as one observation, however many runs it has. A FOLDER stands for all runs in it.
+this kind. It takes one number from each machine: the level (weighted mean) of its runs.
+Each machine counts as one observation, however many runs it has. A FOLDER stands for all
+runs in it.
 
-A verdict needs runs on five machines. It is withheld if the contender failed on a machine.
-fleet also shows the result of each machine, how much the machines differ, and the range in
-which one more machine of this kind is expected. The machines should be alike; fleet lists
-the facts in which they differ.
+A verdict needs runs on five machines. fleet withholds a verdict if the contender failed on
+a machine. fleet also shows the result of each machine, how much the machines differ, and
+the range in which one more machine of this kind is expected. The machines should be alike;
+fleet lists the facts in which they differ.
 
 Runs belong to one machine if they have the same processor, the same host name and the same
 value of the label "machine". If several machines have the same name, set the label: bakeoff
 run --label machine=rack2-07.
 
-The error rate holds only if the runs were chosen without knowledge of their results.
+The error rate (--alpha) holds only if you chose the runs without knowledge of their
+results.
 
-With --fail-on the exit code is 3 if a comparison has one of the named verdicts. It is 6 if
-a verdict was withheld, for example because there are fewer than five machines, or if a run
-cannot be read.`,
+With --fail-on the exit code is 3 if a comparison has one of the named verdicts. The exit
+code is 6 if fleet withheld a verdict, for example because there are fewer than five
+machines. It is also 6 if fleet cannot read a run.`,
 		Example: `  bakeoff fleet runs
   bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
   bakeoff fleet runs --html fleet.html
@@ -63,9 +65,9 @@ cannot be read.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.doFleet(c, f, args) },
 	}
-	f.declareFlags(c, "that of the runs", "error `rate` of the verdicts of one lab", "judge only the lab of this `name`")
-	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; with 6 if one "+
-		"could not be judged")
+	f.declareFlags(c, "the margin of the runs", "error `rate` of the verdicts of one lab", "judge only the lab of this `name`")
+	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; exit with 6 if "+
+		"a comparison could not be judged")
 	return c
 }
 

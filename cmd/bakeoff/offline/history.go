@@ -47,7 +47,7 @@ func (f *judgeFlags) declareFlags(c *cobra.Command, margin, alpha, lab string) {
 	fl.StringVar(&f.lab, "lab", "", lab)
 	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
 	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
-	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
+	fl.StringVar(&f.html, "html", "", "write a page with the result to this `file`")
 	c.ValidArgsFunction = completeRuns
 }
 
@@ -132,10 +132,10 @@ func (a reader) history() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history RUN|FOLDER...",
 		Short: "Show runs of a lab over time, and find the run at which something changed",
-		Long: `history shows runs of one lab over time, such as one run for every commit or
-every night. It shows the estimate of each run against the baseline, the steps (lasting
-changes), and the level of the runs between steps. A FOLDER stands for all runs in it. Each
-machine has a history of its own.
+		Long: `history shows runs of one lab over time, such as one run for every commit or every night. It
+shows how the contenders compare with the baseline in each run, and the steps (lasting
+changes). For the runs between two steps, it shows their level (weighted mean). A FOLDER
+stands for all runs in it. Each machine has a history of its own.
 
 Each run counts as one observation. The spread between runs is part of every interval, so
 one bad day does not count as a regression. A step needs two runs on one side of it and five
@@ -145,20 +145,20 @@ probably find after one more run, two more runs, and so on. If nothing changed, 
 histories (--alpha) show a step; all primary comparisons of a lab on one machine share this
 rate.
 
-history names what else changed at a step: the kernel, the image, placed files, and the
-labels that bakeoff run --label gave to the runs. Such a change is a possible cause of the
-step.
+history names what else changed at a step: the kernel, the image, files that the lab file
+places in environments, and the labels that bakeoff run --label gave to the runs. Such a
+change is a possible cause of the step.
 
-A run is left out, with the reason, if it did other work, if a check failed, or if
-its twin differs from the baseline.
+history leaves a run out if the run did other work, if a check failed, or if its twin (a
+copy of the baseline) differs from the baseline. history prints the reason.
 
 With --fail-on the exit code is 3 if one of the named conditions is true. With --newest 10,
-the exit code depends only on the newest 10 runs of each history. The exit code is 6 if the
-newest run was left out or could not be read. The condition suspect is already true after
-the first run of a large step: the newest run is farther from the earlier level than any
-other run and than chance allows. The cause may also be a single disturbed run; the next run
-shows whether it was a step. With --store, history reads the runs from the index of a store:
-the newest --most runs of --lab, or of all labs, with their primary metrics.`,
+the exit code depends only on the newest 10 runs of each history. The exit code is 6 if
+history left out the newest run or could not read it. The condition suspect is true if the
+newest run is farther from the earlier level than any other run, and farther than chance
+allows. The newest run is then either the first run of a large step or a single disturbed
+run; the next run shows which. With --store, history reads the runs from the index of a
+store: the newest --most runs of --lab, or of all labs, with their primary metrics.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html
@@ -173,12 +173,13 @@ the newest --most runs of --lab, or of all labs, with their primary metrics.`,
 	fl := c.Flags()
 	fl.StringVar(&f.by, "by", string(compare.Relative),
 		"`estimate`: relative (contender / baseline) or direct (the values themselves)")
-	f.declareFlags(c, "that of the newest run", "error `rate` of the steps of one lab on one machine",
+	f.declareFlags(c, "the margin of the newest run", "error `rate` of the steps of one lab on one machine",
 		"show only the lab of this `name`")
 	fl.StringVar(&f.store, "store", "", "read the runs from the index of the store in this `folder`")
 	fl.IntVar(&f.most, "most", 1000, "with --store: read this `number` of the newest runs")
 	fl.IntVar(&f.newest, "newest", 0, "use only this `number` of the newest runs for --fail-on; 0: all runs")
-	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; with 6 if the newest run does not count")
+	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; exit with 6 if "+
+		"the newest run was left out or cannot be read")
 	cli.CompleteFlag(c, "by", func([]string) []string {
 		return []string{string(compare.Relative), string(compare.Direct)}
 	})

@@ -25,9 +25,9 @@ func (a reader) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run again",
-		Long: `report writes RUN/report/index.html from the run folder. Use it after an
-upgrade, or for a run from another machine. It measures nothing and needs no driver. If a
-run was killed, report uses the completed blocks. If the page would be larger than 500 KB,
+		Long: `report writes RUN/report/index.html from the run folder. Use report after an upgrade of
+bakeoff, or for a run from another machine. report measures nothing and needs no driver. If
+a run was killed, report uses the completed blocks. If the page would be larger than 500 KB,
 every cell has its own page, and index.html links to these pages. Each figure is also in
 RUN/report/figures as SVG, PNG and CSV. If the run recorded boots, the page links to their
 flame charts, RUN/report/boot-*.html.
@@ -40,8 +40,9 @@ picture for a README.
 For a folder with several runs, report writes FOLDER/index.html, which lists every run with
 its verdicts and has a search. In FOLDER/index it writes a page for each lab file, workload,
 contender, machine, verdict and month. If a run has no page, or if another version of
-bakeoff wrote its page, report writes the page of the run, too. It reads only what changed
-since the last time. If FOLDER contains exactly one run, report writes the page of that run.`,
+bakeoff wrote its page, report writes the page of the run, too. report reads only what
+changed since it last wrote these pages. If FOLDER contains exactly one run, report writes
+the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report --sort lab runs/20260102T030405Z-quick
   bakeoff report --markdown runs/20260102T030405Z-quick > comment.md

@@ -29,14 +29,14 @@ func (a reader) serveCommand() *cobra.Command {
 		Short: "Serve runs to a browser on this machine, also while they are running",
 		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1 only. Ctrl-C
 ends it. While the run continues, the page shows the progress and the estimates so far;
-verdicts appear only after the planned numbers of blocks. For a folder with several runs,
-serve lists them. The page is also a plain file: RUN/report/index.html works without a
-server.
+verdicts appear only at the interim analyses (looks) that the plan contains. For a folder
+with several runs, serve lists them. The page is also a plain file: RUN/report/index.html
+works without a server.
 
 With --store, serve serves the site of a store of runs, and a list of the newest runs that
 is always up to date. When runs are added, serve builds the site again, in the folder site
-of the store. PostgreSQL notifies serve of new runs; serve reads a file of SQLite each
-second.`,
+of the store. If the index of the store is in PostgreSQL, the database notifies serve of new
+runs. If the index is a file of SQLite, serve reads this file each second.`,
 		Example: `  bakeoff serve runs/20260102T030405Z-quick
   bakeoff serve runs
   bakeoff serve --store store
