@@ -28,9 +28,9 @@ func (a *app) rootCommand() *cobra.Command {
 		Short: "Compare isolation technologies and show the evidence",
 		Long: `bakeoff answers "how does it perform compared to X?" with evidence.
 
-It creates the same environment with every technology that a lab file names, and runs the
-same work in all of them in turn. It compares the results by a method whose error rate is
-tested, and writes a page with the verdicts and their evidence.`,
+It creates an environment with each technology that a lab file names, and runs the same work
+in all environments in turn. It compares the results by a method whose error rate is tested,
+and writes a page with the verdicts and their evidence.`,
 		Example: `  bakeoff try host crun:debian:bookworm -- gzip --version
                                                 compare a command in two environments
   bakeoff try -c 'sleep 0.1' -c 'sleep 0.2'     compare two commands

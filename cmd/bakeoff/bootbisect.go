@@ -37,8 +37,8 @@ func (f *guestFlags) declareFlags(c *cobra.Command, where string) {
 	fl.StringVar(&f.image, "image", "", "boot the kernel of this `image`, such as debian:bookworm, instead of --kernel")
 	fl.StringVar(&f.machine, "machine", "microvm", "`type` of the machine: microvm or q35")
 	fl.StringArrayVar(&f.append, "append", nil, "`words` for the kernel's command line; may be repeated")
-	fl.StringVar(&f.ready, "until", "", "where the boot ends: mark:`NAME` is where the guest runs /.bakeoff/mark NAME")
-	fl.StringArrayVar(&f.options, "option", nil, "`NAME=VALUE` of the driver qemu; may be repeated")
+	fl.StringVar(&f.ready, "until", "", "mark:`NAME`: the boot ends when the guest runs /.bakeoff/mark NAME")
+	fl.StringArrayVar(&f.options, "option", nil, "set an option of the driver qemu, as `NAME=VALUE`; may be repeated")
 	fl.StringVar(&f.memory, "memory", countboot.DefaultMemory.String(), "memory of the guest, a `size` such as 256MiB")
 }
 
@@ -89,18 +89,18 @@ func (a *app) bootBisect() *cobra.Command {
 		Short: "Find the commit that made a boot longer",
 		Long: `bisect finds the first commit between GOOD and BAD that makes a boot take more instructions.
 It works in the git repository of the current folder. For each commit that it tries, it
-checks the commit out into a separate work tree and runs BUILD there. Then it boots once,
-with the kernel and the RAM disk that BUILD made, on the instruction clock: an emulated
-machine whose clock counts executed instructions. Repeated boots of such a machine take
-exactly the same number of instructions; bisect checks this by booting GOOD twice. One boot
-per commit is therefore enough, even on a busy machine. n commits take about log2(n) boots.
+checks the commit out into a separate work tree and runs BUILD there. Then it boots the
+kernel and the RAM disk that BUILD made, in an emulated machine whose clock counts executed
+instructions (the instruction clock). Repeated boots of this machine take exactly the same
+number of instructions; bisect checks this by booting GOOD twice. One boot per commit is
+therefore enough, even on a busy host. n commits take about log2(n) boots.
 
 The boot ends at the first userland instruction. With --until mark:NAME, it ends when the
 guest runs /.bakeoff/mark NAME. bakeoff puts that program into the RAM disk.
 
 A commit is bad if its boot is longer than the boot of GOOD by at least --threshold. The
-default is half of the difference between GOOD and BAD. bisect skips a commit whose build
-fails or whose guest does not boot.`,
+default threshold is half of the difference between GOOD and BAD. bisect skips a commit
+whose build fails or whose guest does not boot.`,
 		Example: `  bakeoff boot bisect v6.1 HEAD --kernel arch/x86/boot/bzImage -- make -j2 bzImage
   bakeoff boot bisect HEAD~16 HEAD --image debian:bookworm --initrd out.cpio --until mark:ready -- ./build.sh
   bakeoff boot bisect v1 v2 --kernel bzImage --threshold 0.1% --json -- make`,

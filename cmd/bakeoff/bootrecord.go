@@ -60,19 +60,20 @@ every boot, record compares the clock of the environment with that of this machi
 stores the uncertainty of this comparison.
 
 record boots a Linux kernel with initcall_debug: the kernel then logs each of its initcalls.
-The logging itself takes some time: use --plain to time a boot without the logging, and for
+The logging itself takes some time. Use --plain to time a boot without the logging, and for
 kernels other than Linux.
 
 --option sets an option of the driver for every environment. --variant adds a copy of every
-environment with another value of an option, for boot compare. A command after -- starts a
-service in the environment, and --answer says how record detects that the service is ready.
+environment with another value of an option, so that boot compare can compare the two. A
+command after -- starts a service in the environment, and --answer says how record detects
+that the service is ready.
 
 With --host, record reads over SSH what a running machine recorded about its last boot. It
-changes nothing on the machine, except that it leaves a copy of bakeoff-agent in bakeoff's
-cache there.
+changes nothing on that machine, except that it leaves a copy of bakeoff-agent in the
+machine's cache of bakeoff.
 
-With FILE, record makes one recording from the files of one boot. It recognizes their
-formats, unless --source names the format.`,
+With FILE, record makes one recording from the files of one boot. It recognizes the format
+of each file, unless --source names the format.`,
 		Example: `  bakeoff boot record microvm:debian:bookworm
   bakeoff boot record microvm:debian:bookworm q35:debian:bookworm --boots 10
   bakeoff boot record microvm --option kernel=/srv/vmlinuz --option initrd=/srv/initrd.img
@@ -86,21 +87,22 @@ formats, unless --source names the format.`,
 	fl := c.Flags()
 	fl.IntVar(&f.Boots, "boots", 5, "`number` of boots of each environment")
 	fl.StringArrayVar(&f.Options, "option", nil, "set an option of the driver, as `NAME=VALUE`; may be repeated")
-	fl.StringArrayVar(&f.Variants, "variant", nil,
-		"boot every environment also with this `NAME:OPTION=VALUE`; may be repeated")
-	fl.StringVar(&f.Answer, "answer", "", "what answers when the service is ready: `tcp:PORT`, http:PORT/PATH or ssh:PORT")
+	fl.StringArrayVar(&f.Variants, "variant", nil, "add a copy of every environment, called NAME, with another "+
+		"value of an option: `NAME:OPTION=VALUE`; may be repeated")
+	fl.StringVar(&f.Answer, "answer", "",
+		"the service is ready when this port answers: `tcp:PORT`, http:PORT/PATH or ssh:PORT")
 	fl.BoolVar(&f.Plain, "plain", false, "boot without initcall_debug, so the kernel logs no initcalls")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
-	fl.DurationVar(&f.budget, "budget", 0, "`time` limit; no block starts that would end later")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` limit; bakeoff starts no block (round of trials) that would end later")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which record derives the random schedule; with 0, bakeoff "+
 		"chooses and records a number")
 	fl.BoolVar(&f.printLab, "print-lab", false, "print the lab file and start nothing")
-	fl.StringVar(&f.host, "host", "", "read the record of the machine that ssh reaches as `USER@HOST`")
-	fl.IntVar(&f.port, "port", 0, "`port` of --host")
+	fl.StringVar(&f.host, "host", "", "read the recorded boot of the machine that ssh reaches as `USER@HOST`")
+	fl.IntVar(&f.port, "port", 0, "SSH `port` of the machine in --host")
 	fl.BoolVar(&f.plan, "plan", false, "with --host: print what would be read and connect to nothing")
-	fl.StringVar(&f.to, "to", "", "with --host or FILE: write the recording to this new `FILE` (default: standard output)")
+	fl.StringVar(&f.to, "to", "", "with --host or FILE: write the recording to a new `file` (default: standard output)")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
 	offline.SourceFlag(c, &f.choice.Source)
 	return c

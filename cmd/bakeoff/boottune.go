@@ -33,21 +33,22 @@ func (a *app) bootTune() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the settings that make a boot shorter, and what each saves",
-		Long: `tune boots a Linux guest on the instruction clock: without changes, with each of the
-settings below alone, and then with all those settings together that save instructions. It
-also tries the kernel arguments that the messages of a boot with initcall_debug suggest.
-Then it leaves out every setting that saves less than --least while the others are set. It
-prints the remaining settings, what each of them saves, and what the guest loses by it.
+		Long: `tune boots a Linux guest without changes, with each of the settings below alone, and then
+with all settings that save instructions. It also tries the kernel arguments that the
+messages of a boot with initcall_debug suggest. Then it leaves out every setting that saves
+less than --least while the others are set. It prints the remaining settings, what each of
+them saves, and what the guest loses by each.
 
-The instruction clock counts executed instructions, and repeated boots take exactly the same
-number of instructions. tune checks this for the first guest and for the last one.
+The guest runs in an emulated machine whose clock counts executed instructions, so repeated
+boots take exactly the same number of instructions. tune checks this for the guest without
+changes and for the guest with the remaining settings.
 
 The settings are words of the kernel's command line, options of the driver qemu, and
 a RAM disk without compression:
 
 ` + knobList() + `
 
-If the guest does not boot with a setting, tune reports this and leaves the setting out.`,
+If the guest does not boot with a setting, tune reports the setting and leaves it out.`,
 		Example: `  bakeoff boot tune --image debian:bookworm
   bakeoff boot tune --kernel /srv/bzImage --initrd /srv/initrd.zst --until mark:ready
   bakeoff boot tune --image debian:bookworm --machine q35 --json | jq .ratio`,

@@ -21,9 +21,9 @@ func (a *app) cacheCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cache",
 		Short: "List and remove images, kernels and programs in the cache",
-		Long: `cache lists and removes what bakeoff keeps to save time: images, kernels and
-programs that it built, and the layers of images that it downloaded. The next run
-builds or downloads again what it needs.`,
+		Long: `cache lists and removes what bakeoff keeps to save time: images, kernels and programs that
+it built, and image layers that it downloaded. The next run builds or downloads again what
+it needs.`,
 		Example: `  bakeoff cache list
   bakeoff cache prune --dry-run
   sudo bakeoff cache clear --yes`,
@@ -31,9 +31,9 @@ builds or downloads again what it needs.`,
 	cli.Group(c, "command", "list, prune or clear")
 	c.AddCommand(a.cacheList(),
 		a.cacheRemove("prune", "Remove what no run can use",
-			`prune removes partial builds and downloads that a killed run left. It also removes images
-that this version of bakeoff no longer uses, images whose tag has moved, and layers that no
-image has. It does not remove what a build in progress writes.
+			`prune removes partial builds and downloads that a killed run left behind. It also removes
+images that this version of bakeoff no longer uses, images whose tag now names another
+image, and layers that no image has. It does not remove what a build in progress writes.
 
 prune also removes packed files and the images that contain them, if no run used them in the
 last seven days. Packed files are copies of the files that lab files place in environments.
@@ -42,9 +42,9 @@ the files again in seconds, but an interrupted run with such files cannot be res
 afterwards.`,
 			func(e image.Entry, all bool) bool { return e.Prunable(time.Now(), all) }),
 		a.cacheRemove("clear", "Remove everything in the cache",
-			`clear removes every image, kernel and program in the cache. This includes the images that
-image create stored, which no run can make again. clear refuses to start while a run
-measures on this machine or a build is in progress.`,
+			`clear removes every image, kernel and program in the cache. This includes images that
+"bakeoff image create" stored; no run can make these images again. clear refuses to start
+while a run measures on this machine or a build is in progress.`,
 			func(image.Entry, bool) bool { return true }))
 	return c
 }
@@ -57,8 +57,9 @@ func (a *app) cacheList() *cobra.Command {
 		Long: `list shows every image, kernel and program in the cache, its size on disk and when it was
 last used. In the column KIND, "files" means packed files (copies of the files that lab
 files place in environments), and "derived" means images that contain packed files. The size
-of a derived image is the space that it takes in addition to its image and its files.
-"service" means products of image build, and "system" the rescue system of install.
+of a derived image is the space that it takes in addition to the image and the files that it
+was made from. "service" means products of "bakeoff image build", and "system" means the
+rescue system of "bakeoff install".
 
   complete    ready for use
   partial     a killed build or download left it; prune removes it
@@ -98,7 +99,8 @@ func (a *app) cacheRemove(use, short, long string, drop func(e image.Entry, all 
 		Short: short,
 		Long: long + `
 
-It first lists what it would remove, and then asks. --yes answers the question.`,
+It first lists what it would remove, and then asks for confirmation. --yes removes without
+asking.`,
 		Example: "  bakeoff cache " + use + " --dry-run    list, and remove nothing\n  sudo bakeoff cache " + use + " --yes",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -113,7 +115,8 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 	}
 	r.addFlags(c, "", "")
 	if use == "prune" {
-		c.Flags().BoolVar(&everything, "all", false, "remove packed files of lab files, whenever they were last used")
+		c.Flags().BoolVar(&everything, "all", false,
+			"remove all packed files of lab files, even if a run used them in the last seven days")
 	}
 	return c
 }

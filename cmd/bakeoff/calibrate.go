@@ -29,20 +29,20 @@ func (a *app) calibrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and detectable differences on this machine",
-		Long: `calibrate runs a lab whose true differences are known. It has identical contenders, and
-contenders that do 1, 2, 5 and 10 % of extra work. The results of these contenders leave
-the extra work out, so each contender is slower by a known amount. As in any run, the
-contenders take turns; the trials are short and many. calibrate writes a run folder.
+		Long: `calibrate runs an experiment whose true differences are known. Some contenders are
+identical; others do 1, 2, 5 and 10 % of extra work. The results leave the extra work out,
+so each of the other contenders is slower by a known amount. As in any run, the contenders
+take turns; the trials are short and many. calibrate writes a run folder.
 
-The identical contenders give the rate of false alarms, with its interval, and the noise.
-The contenders with extra work show whether the verdicts detect this work. If not, calibrate
-shows how long a run must be to detect it. --quick has only the contender with 5 % of extra
-work, and stops when the work is detected, or after six minutes.
+From the identical contenders, calibrate computes the noise, and the rate of false alarms
+with its interval. The contenders with extra work show whether the verdicts detect this
+work. If not, calibrate shows how long a run must be to detect it. With --quick, the only
+extra work is 5 %, and calibrate stops when it has detected this work, or after six minutes.
 
-Repeated calibrations of one machine are combined. Three or more calibrations also show how
-much runs differ when nothing changed. A change of the machine, its kernel or its settings
-makes calibrations outdated. bakeoff plan uses the noise, and every later report of a run on
-this machine shows the results of the calibrations.`,
+calibrate combines repeated calibrations of one machine. Three or more calibrations also
+show how much runs differ when nothing changed. A change of the machine, its kernel or its
+settings makes calibrations outdated. bakeoff plan uses the noise, and every later report of
+a run on this machine shows the results of the calibrations.`,
 		Example: `  bakeoff calibrate --quick          calibrate in minutes
   bakeoff calibrate                  calibrate in twenty minutes, more precisely
   bakeoff calibrate --budget 1h      detect smaller differences
@@ -65,7 +65,7 @@ this machine shows the results of the calibrations.`,
 	f := c.Flags()
 	f.BoolVar(&quick, "quick", false, "detect only 5 % of extra work; takes minutes")
 	f.DurationVar(&budget, "budget", 0,
-		"`time` limit; no block starts that would end later (default 20m; 6m with --quick)")
+		"`time` limit; bakeoff starts no block (round of trials) that would end later (default 20m; 6m with --quick)")
 	f.BoolVar(&show, "show", false, "show the stored calibrations and measure nothing")
 	f.StringVar(&out, "out", "runs", "`folder` in which to create the run folder")
 	f.BoolVar(&asJSON, "json", false, "print the calibrations of this machine as one JSON object")

@@ -19,24 +19,24 @@ func (a *app) cleanCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what killed runs left behind",
-		Long: `clean removes what killed runs left behind: processes, mounts, control groups,
-networks and directories. It also restores kernel settings that a container engine of the
-run changed. A run records a lease before it creates anything; clean reads these leases, and
-prints a line for each object. It never touches run folders.
+		Long: `clean removes what killed runs left behind: processes, mounts, control groups, networks and
+directories. It also restores kernel settings that a container engine of such a run changed.
+Before a run creates an object, it names the object in a file (a lease). clean reads these
+files, and prints a line for each object. It never touches run folders.
 
-clean removes nothing of a run that is still active, even if that run has another /run or
-sees the leases through an overlay. If clean cannot find out whether a run is active, it
-reports this, removes nothing of this run, and exits with 1.
+clean removes nothing of a run that is still active, even if that run has a different /run,
+or sees the leases through an overlay file system. If clean cannot find out whether a run is
+active, it reports this, removes nothing of this run, and exits with 1.
 
 You can use --dry-run while a run measures. It lists the objects of that run as "in use".
 
 Some objects outlive their run on purpose. clean lists them as "kept", and never removes
 them.
 
-clean works on this machine and on the hosts that runs of this machine used. bakeoff run
-also removes these leftovers before it measures. With --local, clean works on this machine
-only, and a run that measures here is not an error. Schedulers such as Slurm can execute
-"bakeoff clean --local" after a job.`,
+clean works on this machine, and on the hosts that runs started from this machine used.
+bakeoff run also removes these leftovers before it measures. With --local, clean works on
+this machine only, and does not fail if a run measures here. Schedulers such as Slurm can
+execute "bakeoff clean --local" after a job.`,
 		Example: `  bakeoff clean --dry-run    list, and remove nothing
   sudo bakeoff clean
   sudo bakeoff clean --local`,
@@ -56,7 +56,7 @@ only, and a run that measures here is not an error. Schedulers such as Slurm can
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
-	c.Flags().BoolVar(&onlyHere, "local", false, "clean only this machine, if no run measures here")
+	c.Flags().BoolVar(&onlyHere, "local", false, "clean only this machine, and do not fail while a run measures here")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

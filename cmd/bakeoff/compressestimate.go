@@ -35,24 +35,25 @@ as btrfs would, in extents. It needs no pool. It applies the allocation rules of
 both file systems: they allocate whole sectors, leave a record uncompressed if
 compression saves too little, and store very small files in their metadata.
 
-RATIO is what the file system itself would report; for ZFS that is the property
-compressratio, which counts whole logical blocks. SPACE is the size of the files
-divided by the space that is allocated for them. For small files on sectors of
-4 KiB, RATIO can be much larger than SPACE. SPEED is the speed of bakeoff's own
-compressors on one CPU of this machine. Use it to rank algorithms; the
-compressors of a kernel are faster.
+RATIO is what the file system itself would report: for ZFS the property compressratio, which
+counts whole logical blocks. SPACE is the size of the files divided by the space that the
+file system allocates for them. For small files on sectors of 4 KiB, RATIO can be much
+larger than SPACE. SPEED is the speed of bakeoff's own compressors on one CPU of this
+machine. Use SPEED to rank algorithms; the compressors of a kernel are faster.
 
 If the program zstd is installed (apt-get install zstd), all its levels are available. zstd
 then compresses every record separately, from temporary files, and SPEED is the result of
-its benchmark (zstd -b), in memory. Without the program, a built-in implementation provides
-the levels 1, 3, 7 and 11. compress-estimate writes no other files.
+the program's benchmark in memory (zstd -b). Without the program, a built-in implementation
+provides the levels 1, 3, 7 and 11. compress-estimate writes no files other than these
+temporary files.
 
-Compared with real file systems, the estimate is within 0.2 % of the bytes that btrfs
-allocates (0.5 % for lzo without --force), and within 1 % for gzip, lzjb and zle on
-zfs-fuse. For gzip and zlib, the compressed size of a folder is within 0.5 % of the size
-that zlib itself produces. The measured difference is 0.1 %, on mail, text and programs, at
-all levels and in records from 4 KiB to 1 MiB. The table marks estimates that were not
-compared with a file system: lz4 and zstd on ZFS, and zstd without the program.
+The estimates were compared with real file systems. They are within 0.2 % of the bytes that
+btrfs allocates (0.5 % for lzo without --force). For gzip, lzjb and zle, they are within 1 %
+of the bytes that zfs-fuse allocates. For gzip and zlib, the compressed size of a folder is
+within 0.5 % of the size that zlib itself produces. The largest measured difference from
+zlib was 0.1 %, on mail, text and programs, at all levels and in records from 4 KiB to 1
+MiB. The output marks estimates that were not compared with a file system: lz4 and zstd on
+ZFS, and zstd without the program.
 
 If the folder is larger than --sample, compress-estimate reads a sample and prints the error
 of the estimate (at a level of 95 %).`,
@@ -88,14 +89,14 @@ of the estimate (at a level of 95 %).`,
 	f.BoolVar(&asJSON, "json", false, "print one JSON object")
 	f.StringSliceVar(&algorithms, "algorithm", []string{"off", "zle", "lzjb", "lz4", "gzip-1", "gzip-6", "gzip-9",
 		"zstd-3", "lzo", "zlib:3", "zlib:9", "zstd:3", "zstd:11"},
-		"`names` of algorithms; zfs or btrfs for all of one file system")
+		"`names` of algorithms; zfs or btrfs stands for all algorithms of that file system")
 	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"},
 		"record `sizes` on ZFS, from 512B to 1MiB")
 	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sector size, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
 	f.BoolVar(&fuse, "zfs-fuse", false, "use the rules of zfs-fuse and of pools before OpenZFS")
 	f.BoolVar(&force, "force", false, "btrfs: use compress-force")
 	f.StringVar(&sample, "sample", defaultSample.String(), "`size` of the sample to read if the folder is larger")
-	f.StringVar(&zstd, "zstd", "zstd", "`program` to use for zstd, or none")
+	f.StringVar(&zstd, "zstd", "zstd", "name or path of the `program` zstd; none: use the built-in implementation")
 	f.BoolVar(&all, "all", false, "read all files instead of a sample")
 	return c
 }

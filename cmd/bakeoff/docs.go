@@ -125,18 +125,18 @@ func commandsPage(root *cobra.Command) []byte {
 }
 
 const exitCodesText = `
-Of 3, 6 and 4, the first in this order counts: a run with missing cells in which a
-condition is true ends with 3.
+If several of the codes 3, 6 and 4 apply, bakeoff uses the first of them in this order. A run with
+missing cells in which a condition is true therefore ends with 3.
 
 - **3** also ends a run in which nothing went wrong: the results are complete, and a
-  condition that you named is true. The lines on standard error say which, and where.
-  run, try, analyse, compare, history, fleet and audit have --fail-on. bakeoff replicate
-  ends with 3 if a verdict of the bundle does not hold.
-- **4**: some cells have no value. The page says which, and why. plan ends with 4 if a
-  run would.
+  condition that you named is true. The lines on standard error name the condition and the
+  comparison. run, try, analyse, compare, history, fleet and audit have --fail-on. bakeoff
+  replicate ends with 3 if a verdict of the bundle does not hold.
+- **4**: some cells (workloads with their parameters) have no value. The page names these cells
+  and the reason. plan ends with 4 if a run would end with 4.
 - **6** is neither good nor bad: the interval does not yet say whether the difference
   exceeds the tolerance, a check withheld a verdict, or nothing was tested yet.
-  Treat it as a failure where a change must be proven harmless.
+  Treat 6 as a failure if you must prove that a change does no harm.
 
 A script that accepts missing cells:
 

@@ -27,17 +27,17 @@ func (a *app) doctorCommand() *cobra.Command {
 do not. It also shows what would disturb a measurement, what earlier runs left behind, and
 the one command that installs everything that is missing.
 
-With --hosts LAB it also checks the other machines of a lab file: whether it can reach them,
-which drivers work there, and which commands install the other drivers. On these machines it
-leaves only a copy of bakeoff-agent, in its cache.
+With --hosts LAB it also checks the other machines of a lab file: whether doctor can reach
+them, which drivers work there, and which commands install the other drivers. On these
+machines, doctor leaves only a copy of bakeoff-agent in their cache of bakeoff.
 
 doctor always exits with 0, whatever it finds.
 
 With --prove DRIVER it runs the test suite that every driver must pass, on this machine. The
 suite creates and removes environments. doctor stores the result, with every command that
-was executed. The project tests some drivers only against a fake of their commands. Such a
-driver is unproven until it passes the suite on this machine; then it is proven for this
-machine and kernel.`,
+the suite executed. The project tests some drivers only against a fake of their commands.
+Such a driver is unproven until it passes the suite on this machine; then it is proven for
+this machine and kernel.`,
 		Example: `  bakeoff doctor
   bakeoff doctor --hosts lab.yaml
   sudo bakeoff doctor --prove chroot

@@ -27,8 +27,9 @@ func (a *app) hostsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hosts",
 		Short: "Show, calibrate and drain the hosts of a cluster",
-		Long: `hosts shows the hosts of the pools in the cluster file: what they are, how noisy they are,
-who uses them and since when. Slurm permits only operators to drain and resume hosts.
+		Long: `hosts shows the hosts of the pools in the cluster file: the state and the noise of each
+host, who uses the host, and since when. Slurm permits only operators to drain and resume
+hosts.
 
 BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
 		Example: `  bakeoff hosts list
@@ -56,9 +57,9 @@ func (a *app) hostsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the hosts of the pools",
-		Long: `list prints the hosts of the pools. The column NOISE shows the result of
-"bakeoff hosts calibrate". list asks each host for it, unless you add --no-noise. --json
-also prints the facts of each host that was calibrated, such as its processor and kernel.`,
+		Long: `list prints the hosts of the pools. The column NOISE shows the result of "bakeoff hosts
+calibrate". list asks each host for this result, unless you add --no-noise. --json also
+prints the facts of each host that was calibrated, such as its processor and kernel.`,
 		Example: "  bakeoff hosts list\n  bakeoff hosts list --no-noise --json",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -145,12 +146,13 @@ func (a *app) hostsCalibrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate [HOST…]",
 		Short: "Calibrate hosts, with jobs that start after all other jobs",
-		Long: `calibrate runs "bakeoff calibrate --quick" on the named hosts, or on all hosts
-of a pool. These jobs start after all other jobs, so bakeoff calibrates only idle hosts. If
-the cluster file has a noise limit, bakeoff drains a host that is noisier.
+		Long: `calibrate runs "bakeoff calibrate --quick" as a job on each of the named hosts, or on all
+hosts of a pool. These jobs start after all other jobs, so bakeoff calibrates only idle
+hosts. If the cluster file has a noise limit, bakeoff drains a host whose noise exceeds the
+limit.
 
---older calibrates only hosts whose last calibration is older than this time, or that have
-none. Slurm's health check can execute this command on each idle host: see
+--older calibrates only hosts whose last calibration is older than the given time, or that
+were never calibrated. Slurm's health check can execute this command on each idle host: see
 docs/guides/cluster.md.`,
 		Example: `  bakeoff hosts calibrate bk1 bk2
   bakeoff hosts calibrate --pool epyc --detach
@@ -281,9 +283,9 @@ func (a *app) hostsDrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain HOST…",
 		Short: "Give hosts no more jobs",
-		Long: `drain gives the hosts no new jobs; the jobs on them run to their end. Jobs that wait for a
-drained host move to another host of its pool after a time: the key patience in the cluster
-file sets this time.
+		Long: `drain gives the hosts no new jobs; jobs that already run continue to their end. Jobs that
+wait for a drained host move to another host of the same pool after a time. The key patience
+in the cluster file sets this time.
 
 --json prints the hosts as they are afterwards.`,
 		Example: `  bakeoff hosts drain bk7 --reason 'a fan fails'

@@ -22,14 +22,14 @@ func (a *app) imageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
 		Short: "Import, build, list, export, remove and inspect images",
-		Long: `image manages the images that bakeoff keeps in the cache: what runs pulled from
-registries, and what "image import" and "image create" stored. The key image of a lab
-file names such an image by its registry, or as store:NAME:VERSION.
+		Long: `image manages the images that bakeoff keeps in the cache: images that runs pulled from
+registries, and images that "image import" and "image create" stored. The key image of a lab
+file names such an image by its reference in the registry, or as store:NAME:VERSION.
 
-An IMAGE is named by its reference, its UUID, NAME:VERSION, the name if only one image
-has it, or at least six digits of its digest.
+IMAGE is the reference of an image, its UUID, NAME:VERSION, a name that only one image has,
+or at least six digits of its digest.
 
-The exit code is 3 if there is no such image or source.`,
+The exit code is 3 if the named image or source does not exist.`,
 		Example: `  bakeoff image avail name=alpine-minirootfs
   bakeoff image import --source alpine alpine-minirootfs:3.22.0
   bakeoff image list -o ref,size

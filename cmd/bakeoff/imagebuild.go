@@ -52,9 +52,9 @@ func (a *app) imageBuild() *cobra.Command {
   a boot RAM disk that boots this disk
 
 Equal definitions give equal bytes. Several services are built at the same time. The store
-keeps the products. build makes them again only if the definition, one of its files, its
-base, the kernel or bakeoff-agent changes. Steps of a build have no network unless the
-definition asks for it.
+keeps the products. build makes the products again only if the definition, one of its files,
+its base image, the kernel or bakeoff-agent changes. Steps of a build have no network unless
+the definition asks for a network.
 
 With --output, build copies these files to a folder: NAME.oci.tar, NAME.ram, NAME.disk,
 NAME.boot and NAME.kernel.
@@ -69,7 +69,8 @@ build also stores the image.`,
 		Args: cli.Between(1, 100, "a folder"),
 		RunE: b.buildImages,
 	}
-	c.Flags().StringArrayVar(&b.arguments, "arg", nil, "value for ARG of a Containerfile, as NAME=VALUE; repeatable")
+	c.Flags().StringArrayVar(&b.arguments, "arg", nil,
+		"value of an ARG of the Containerfile, as NAME=VALUE; may be repeated")
 	c.Flags().StringVarP(&b.output, "output", "o", "", "copy the products to this folder")
 	c.Flags().StringVar(&b.only, "only", "", "make only this `product`: "+strings.Join(build.Products, ", "))
 	cli.CompleteFlag(c, "only", func([]string) []string { return build.Products })

@@ -112,8 +112,9 @@ func (a *app) imagePush() *cobra.Command {
 	return &cobra.Command{
 		Use:   "push IMAGE HOST/NAME:TAG",
 		Short: "Send an image to a registry",
-		Long: `push sends an image with its digest unchanged, and only the layers that the registry
-lacks. Credentials are those of docker login and podman login.`,
+		Long: `push sends an image to a registry; the digest of the image stays the same. push sends only
+the layers that the registry lacks. It uses the credentials of docker login and podman
+login.`,
 		Example: "  bakeoff image push store:app:1 registry.example/team/app:1",
 		Args:    cli.Between(2, 2, "IMAGE and HOST/NAME:TAG"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -179,15 +180,16 @@ store:NAME:VERSION. The tar file may be compressed with gzip, xz, zstd or bzip2.
 	fl := c.Flags()
 	fl.StringVarP(&origin, "origin", "i", "", "the IMAGE that the files are added to")
 	fl.StringVar(&m.Description, "description", "", "what the image is, in a sentence")
-	fl.StringVar(&m.OS, "os", "", "the system of the image; by default linux, or the system of the origin")
-	fl.StringVar(&m.Arch, "arch", "", "the architecture, as Go names it; by default that of this machine")
+	fl.StringVar(&m.OS, "os", "", "the operating system of the image; by default linux, or the system of the origin")
+	fl.StringVar(&m.Arch, "arch", "",
+		"the processor architecture of the image, such as amd64 or arm64; by default that of this machine")
 	fl.StringArrayVar(
 		&program,
 		"cmd",
 		nil,
 		"the program that starts in the image, and its arguments: one flag for each",
 	)
-	fl.StringArrayVar(&env, "env", nil, "a variable NAME=VALUE of the image's programs")
+	fl.StringArrayVar(&env, "env", nil, "an environment variable NAME=VALUE for the programs of the image")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -216,18 +218,18 @@ func (a *app) imageImport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import IMAGE",
 		Short: "Import an image from a registry, a source or an archive into the store",
-		Long: `import downloads an image, compares every byte with its digest, and unpacks the layers once.
-It therefore refuses every image that a run would refuse. It continues a download that was
+		Long: `import downloads an image, verifies all of its digests, and unpacks the layers once. It
+therefore refuses every image that a run would refuse. It continues a download that was
 interrupted.
 
 IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE. With
 --source, IMAGE is the ID that "image avail" shows. A UUID needs no --source. The origins of
 an image are imported, too.
 
---disk writes the disk of a machine to a raw FILE. This machine does not need ZFS. With
---disk, IMAGE is an image whose file at the source is the ZFS stream of a volume, or IMAGE
-is a file with such a stream. The stream may be compressed. A lab file names the disk with
-image: disk:FILE.`,
+--disk writes the disk of a virtual machine to a raw FILE. The machine on which import runs
+does not need ZFS. With --disk, IMAGE is an image whose file at the source is the ZFS stream
+of a volume, or IMAGE is a file with such a stream. The stream may be compressed. A lab file
+names the disk with image: disk:FILE.`,
 		Example: `  bakeoff image import alpine:3.20
   bakeoff image import --source alpine alpine-minirootfs:3.22.0
   bakeoff image import oci-archive:app.tar
@@ -253,7 +255,7 @@ image: disk:FILE.`,
 		},
 	}
 	c.Flags().StringVarP(&from, "source", "S", "", "the source that has the image")
-	c.Flags().StringVar(&disk, "disk", "", "write the volume of the image to FILE, a new raw disk")
+	c.Flags().StringVar(&disk, "disk", "", "write the volume of the image to this new file, as a raw disk")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

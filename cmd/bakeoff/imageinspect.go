@@ -62,11 +62,11 @@ reads the ELF note with the PVH entry point. Then it lists what the kernel lacks
 machine microvm of QEMU, with a remedy. For this list, inspect needs the configuration or
 the modules of a Linux kernel. It looks for config-VERSION next to the kernel, for the
 configuration in the kernel (CONFIG_IKCONFIG), and for lib/modules/VERSION in the folder of
-the kernel and in its parent folder. inspect shows as unknown what it finds in none of these
-places.
+the kernel and in its parent folder. If none of these says whether the kernel has a feature,
+inspect shows the feature as unknown.
 
 For a disk, it shows the partitions with their attributes, and which partition is the root.
-For an initial RAM disk, it shows the archives, and whether there is an /init.`,
+For an initial RAM disk, it shows the archives in it, and whether they contain /init.`,
 		Example: `  bakeoff image inspect /boot/vmlinuz-6.1.0-56-cloud-amd64
   bakeoff image inspect vmlinux --config .config
   bakeoff image inspect disk.raw --json | jq .disk.partitions`,

@@ -31,11 +31,12 @@ type chosen struct {
 
 // addFlags adds the flags of lists to c.
 func (l *chosen) addFlags(c *cobra.Command, columns, names string) {
-	c.Flags().StringVarP(&l.columns, "columns", "o", columns, "columns, in this order: "+names)
+	c.Flags().StringVarP(&l.columns, "columns", "o", columns,
+		"print these columns, in the order in which you name them; the columns are "+names)
 	c.Flags().StringVarP(&l.by, "sort", "s", "", "sort by a column")
 	c.Flags().BoolVarP(&l.noHead, "no-header", "H", false, "print no header")
 	c.Flags().BoolVarP(&l.parsable, "parsable", "p", false,
-		`print fields separated by colons, without a header; \: is a colon in a field`)
+		`print fields separated by colons, without a header; a colon in a field becomes \:`)
 	c.Flags().BoolVar(&l.raw, "json", false, "print one JSON object")
 }
 
@@ -170,7 +171,7 @@ func (a *app) imageList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [COLUMN=VALUE...]",
 		Short: "List the images of the store",
-		Long: `list shows the images that runs pulled and that "image import" and "image create"
+		Long: `list shows images that runs pulled, and images that "image import" and "image create"
 stored. COLUMN=VALUE shows only the images with that value, and COLUMN=~PART those whose
 value contains the part.`,
 		Example: "  bakeoff image list os=linux\n  bakeoff image list -p -o ref,size_bytes name=~alpine",

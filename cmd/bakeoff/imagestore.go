@@ -18,9 +18,9 @@ func (a *app) imageExport() *cobra.Command {
 	return &cobra.Command{
 		Use:   "export IMAGE FILE",
 		Short: "Write an image to a tar file",
-		Long: `export writes an image as a tar file with an OCI image layout, which podman, skopeo and
-"image: oci-archive:FILE" of a lab file read. Equal images give equal files. FILE must
-not exist; - is standard output.`,
+		Long: `export writes an image as a tar file with an OCI image layout. podman and skopeo read this
+file; a lab file names it with image: oci-archive:FILE. Equal images give equal files. FILE
+must not exist; - is standard output.`,
 		Example: "  bakeoff image export alpine:3.20 alpine.tar",
 		Args:    cli.Between(2, 2, "IMAGE and FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -102,10 +102,10 @@ func (a *app) imageDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete IMAGE...",
 		Short: "Remove images from the store",
-		Long: `delete removes images, the files that were unpacked from them, and the layers
-that no other image uses. If another image has a deleted image as its origin, the shared
-layers stay. delete first lists what it would remove, and then asks. --yes answers the
-question.`,
+		Long: `delete removes images, the files that were unpacked from them, and the layers that no other
+image uses. If another image has a deleted image as its origin, the shared layers stay.
+delete first lists what it would remove, and then asks for confirmation. --yes removes
+without asking.`,
 		Example: "  bakeoff image delete --dry-run alpine:3.20\n  sudo bakeoff image delete --yes store:app:1",
 		Args:    cli.Between(1, 1000, "IMAGE"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -134,10 +134,10 @@ func (a *app) imageVacuum() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vacuum",
 		Short: "Remove what no image needs, and images that no run uses",
-		Long: `vacuum removes interrupted downloads, layers that no image has, and roots of images whose
-tag has moved. With --unused N, it also removes the images that were neither stored nor used
-by a run in the last N days. It first lists what it would remove, and then asks. --yes
-answers the question.`,
+		Long: `vacuum removes interrupted downloads, layers that no image has, and unpacked images whose
+tag now names another image. With --unused N, it also removes the images that were neither
+stored nor used by a run in the last N days. It first lists what it would remove, and then
+asks for confirmation. --yes removes without asking.`,
 		Example: "  bakeoff image vacuum --dry-run --unused 30\n  sudo bakeoff image vacuum --yes",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -175,6 +175,6 @@ answers the question.`,
 		},
 	}
 	r.addFlags(c, "n", "f")
-	c.Flags().IntVar(&days, "unused", 0, "remove images that were not used for this number of days, too")
+	c.Flags().IntVar(&days, "unused", 0, "also remove images that were not used for this number of days")
 	return c
 }

@@ -32,9 +32,10 @@ that you name, or on a command of your own. The file is valid as it is. Its
 comments show every option and parameter with its default, and the other drivers
 that work on this machine.
 
-A driver may have an image, as in crun:debian:bookworm. Without a driver, init
-compares the host with a container that works on this machine; a single driver is
-compared with the host. Without a workload and a command, it measures sha256.
+A driver may have an image, as in crun:debian:bookworm. Without a driver, init compares the
+host with a container that works on this machine. If you name one driver, init compares this
+driver with the host. If you name neither a workload nor a command, the lab file measures
+sha256.
 
 init does not overwrite a file, and it starts nothing.`,
 		Example: `  bakeoff init

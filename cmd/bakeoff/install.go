@@ -106,7 +106,8 @@ anything, and 0 otherwise.`,
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print a list of objects with finding, where, severity, why and fix")
+	c.Flags().BoolVar(&asJSON, "json", false,
+		"print a JSON list; each object has the keys finding, where, severity, why and fix")
 	c.Flags().StringVar(&factsFile, "facts", "", "`file` with the facts; - is standard input")
 	c.Flags().StringVar(&rootDir, "root", "/", "`folder` with the files of the system")
 	return c

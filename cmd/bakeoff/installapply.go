@@ -31,9 +31,9 @@ func (a *app) installApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply [SPEC]",
 		Short: "Install a system: execute a plan",
-		Long: `apply makes a plan from a specification, as the command plan does, or reads a plan that
-plan --json printed (--plan). It executes exactly the steps of this plan, and destroys what
-the plan names. First it asks for the serial number of the disk. --confirm HASH, with the
+		Long: `apply makes a plan from a specification, as the command plan does, or reads a plan that plan
+--json printed (--plan). It executes exactly the steps of this plan, and destroys what the
+plan names. First, apply asks for the serial number of the disk. --confirm HASH, with the
 hash of the plan, replaces this question.
 
 apply reads secrets on this machine, and gives them to commands on standard input only. The
@@ -310,7 +310,8 @@ The exit code is 3 if something differs.`,
 			}
 			return err
 		})
-	c.Flags().BoolVar(&asJSON, "json", false, "print an object with drifts and unchecked")
+	c.Flags().BoolVar(&asJSON, "json", false,
+		"print one object: drifts (the differences) and unchecked (the steps that have no check)")
 	return c
 }
 

@@ -32,8 +32,9 @@ next. env destroys nothing.`,
 		do                              func(ctx context.Context, e *bootenv.Environments, args []string) (string, error)
 	}{
 		{"snapshot TAG [ENVIRONMENT]", "Take a snapshot of a boot environment",
-			`snapshot takes a snapshot of the running environment, or of another one. Datasets outside
-of the environment, such as /home, are not part of it.`, "  bakeoff install env snapshot before-update", "taken", 2,
+			`snapshot takes a snapshot of the running environment, or of another one. The snapshot does
+not contain datasets outside of the environment, such as /home.`,
+			"  bakeoff install env snapshot before-update", "taken", 2,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Snapshot(ctx, strings.Join(args[1:], ""), args[0])
 			}},
@@ -47,7 +48,7 @@ for it.`,
 				return e.Clone(ctx, args[0], args[1])
 			}},
 		{"activate NAME", "Choose the boot environment that starts next",
-			`activate sets the property bootfs of the pool. ZFSBootMenu starts this environment by
+			`activate sets the property bootfs of the pool, so ZFSBootMenu starts this environment by
 default. If systemd-boot starts unified kernel images, activate makes the images of this
 environment the default. If the environment has no image, activate first builds one.
 activate refuses a machine that another boot loader starts.`, "  bakeoff install env activate try", "starts next", -1,
@@ -107,8 +108,8 @@ func (a *app) envList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List boot environments and their snapshots",
-		Long: `list shows the boot environments of a machine: which one runs, which one starts next, where
-each comes from, and its snapshots.`,
+		Long: `list shows the boot environments of a machine: which one runs, and which one starts next. It
+also shows the origin and the snapshots of each environment.`,
 		Example: `  bakeoff install env list --host root@server`,
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {

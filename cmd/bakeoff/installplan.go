@@ -34,7 +34,8 @@ type targetFlags struct {
 func (t *targetFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&t.host, "host", "", "machine to reach over SSH, `user@host`, or user@vm:GUEST for a guest "+
 		"of bakeoff vm; the default is this machine")
-	c.Flags().IntVar(&t.port, "port", 0, "SSH `port` of --host; the default is that of the SSH configuration")
+	c.Flags().IntVar(&t.port, "port", 0, "SSH `port` of the machine in --host; the default is that of the "+
+		"SSH configuration")
 }
 
 // words are the flags on a command line.
@@ -78,9 +79,9 @@ func (a *app) installProbe() *cobra.Command {
 		Use:   "probe",
 		Short: "Print the facts of a machine that lint and plan read",
 		Long: `probe prints the facts of a machine as JSON, in the form that lint and plan read with
---facts: memory, firmware, disks and their users, pools, boot entries, kernels, initial RAM
-disks, packages and services. It changes nothing. Unknown facts are null. Run it as root:
-other users cannot read all facts.`,
+--facts: memory, firmware, disks and what uses each disk, pools, boot entries, kernels,
+initial RAM disks, packages and services. It changes nothing. Unknown facts are null. Run it
+as root: other users cannot read all facts.`,
 		Example: `  bakeoff install probe > facts.json
   bakeoff install probe --host root@rescue > facts.json
   bakeoff install probe --image out.raw > facts.json`,
@@ -179,12 +180,13 @@ func (a *app) installPlan() *cobra.Command {
 		Use:   "plan SPEC",
 		Short: "Print the steps that install a system",
 		Long: `plan reads a specification (install.yaml), probes the target, and prints the steps of the
-installation in order: the command of each step, what it destroys, how bakeoff checks it, and
-the command that undoes it. plan changes nothing. It refuses a target on which the
-installation would fail, or would destroy what the specification does not name.
+installation in order: the command of each step, what the command destroys, how bakeoff
+checks its result, and the command that undoes the step. plan changes nothing. It refuses a
+target on which the installation would fail, or would destroy what the specification does
+not name.
 
-The same specification and facts give the same plan, with the same identities such as the
-GUIDs of partitions. The hash covers the whole plan.`,
+The same specification and facts give the same plan, with the same identities, such as GUIDs
+of partitions. The hash that plan prints covers the whole plan.`,
 		Example: `  bakeoff install plan install.yaml
   bakeoff install plan install.yaml --host root@rescue
   bakeoff install plan install.yaml --image out.raw

@@ -41,13 +41,14 @@ func (a *app) planCommand() *cobra.Command {
 order of the trials, how long they take, and which differences they can detect. It also
 shows what is missing on this machine, and the command that installs it.
 
-To estimate the time of a command, plan executes it once, with its preparation and its
-cleanup. It does so only if the command would run on this machine itself, and the lab file
-gives no estimate (parameter estimate). plan reports this, and kills the command if it takes
-more than 10 seconds. With --no-time, plan starts nothing.
+To estimate the time of a command, plan executes the command once, with its preparation and
+its cleanup. plan does so only if the command would run on this machine itself, and the lab
+file gives no estimate (parameter estimate). plan reports that it executed the command, and
+kills the command after 10 seconds. With --no-time, plan starts nothing.
 
-The exit code predicts the exit code of run: 4 if contenders or cells would be missing, 2 if
-no contender can run a cell, 1 if run would refuse to start.`,
+The exit code predicts the exit code of run: 4 if contenders or cells (workloads with their
+parameters) would be missing, 2 if no contender can run a cell, 1 if run would refuse to
+start.`,
 		Example: `  bakeoff plan examples/quick
   bakeoff plan lab.yaml --budget 1h            show what an hour can decide
   bakeoff plan lab.yaml --difference 1%        show how long it takes to detect 1 %
@@ -103,13 +104,13 @@ no contender can run a cell, 1 if run would refuse to start.`,
 	fl.Uint64Var(&seed, "seed", 0, "`number` from which plan derives the random schedule; with 0, bakeoff chooses "+
 		"a number")
 	fl.DurationVar(&budget, "budget", 0,
-		"`time` limit instead of the lab file's budget; no block starts that would end later")
+		"`time` limit instead of the lab file's budget; bakeoff starts no block (round of trials) that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringVar(&wanted, "difference", "",
 		"show the blocks and time needed to detect this difference, a `share` such as 1% or 0.01")
 	fl.BoolVar(&noTime, "no-time", false, "do not execute any command to time it")
-	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule to show")
+	fl.IntVar(&blocks, "blocks", 1, "show the schedule of this `number` of blocks (rounds of trials)")
 	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
 	completeLabFlags(c)
 	return c

@@ -47,13 +47,13 @@ func (a *app) queueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Show and change the jobs that run on Slurm",
-		Long: `queue shows the jobs of "bakeoff run LAB --on slurm" and changes them. A JOB is named by its
-UUID, or by the beginning of its UUID.
+		Long: `queue shows the jobs of "bakeoff run LAB --on slurm" and changes them. JOB is the UUID of a
+job, or the beginning of its UUID.
 
-bakeoff keeps its own record of every job, in the state folder. If Slurm loses a job,
-bakeoff submits it again. A job that a host has completed never runs a second time. There is
-no daemon: "queue list" and "queue wait" submit jobs that Slurm lost, and collect the run
-folders of jobs that ended.
+bakeoff records every job in its state folder. If Slurm loses a job, bakeoff submits it
+again. A job that a host has completed never runs a second time. There is no daemon: "queue
+list" and "queue wait" submit jobs that Slurm lost, and collect the run folders of jobs that
+ended.
 
 BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
 		Example: `  bakeoff run examples/quick --on slurm --detach
@@ -82,8 +82,8 @@ func (a *app) queueList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs",
-		Long: `list asks Slurm and the hosts for news, and prints the jobs that have not ended. The
-column WHY says why a job waits, or how it ended.`,
+		Long: `list asks Slurm and the hosts for the states of the jobs, and prints the jobs that have not
+ended. The column WHY says why a job waits, or how it ended.`,
 		Example: "  bakeoff queue list\n  bakeoff queue list --all --json",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {

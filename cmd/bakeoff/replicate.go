@@ -87,15 +87,15 @@ replicate compares the hashes.
 A verdict holds if this machine gives the same verdict. If the intervals of the two runs are
 apart by more than the margin, replicate reports that the sizes of the differences do not
 agree. A verdict does not hold if this machine gives the opposite direction, or if one run
-gives equivalent and the other a clear difference. Everything else is inconclusive.
-docs/guides/store.md has the rules.
+gives the verdict equivalent and the other a clear difference. In all other cases, replicate
+reports inconclusive. docs/guides/store.md has the rules.
 
-replicate adds the second run to the store, and attaches the result to the bundle (as a
+replicate adds the second run to the store, and attaches the result to the bundle (as an OCI
 referrer). The key of the store signs the result. --push sends the run and the result to the
 registry. bakeoff store show REF lists the results of all machines.
 
-The exit code is 0 if every verdict holds, 3 if one does not hold, and 6 if none fails but
-one is inconclusive.`,
+The exit code is 0 if every verdict holds, and 3 if one verdict does not hold. It is 6 if
+some answers are inconclusive and all other verdicts hold.`,
 		Example: `  bakeoff replicate 20260102T030405Z-quick --dry-run
   bakeoff replicate registry.example/team/runs:20260102T030405Z-quick-1a2b3c4d5e6f
   bakeoff replicate 1a2b3c4d5e6f --yes --json | jq .summary
@@ -119,11 +119,13 @@ one is inconclusive.`,
 	fl.StringVar(&f.store, "store", "", "`folder` of the store (default: $BAKEOFF_STORE, or store)")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.StringVar(&f.files, "files", "", "`folder` with the files that the lab file names")
-	fl.StringVar(&f.run, "run", "", "judge by the run in this `folder`, and execute nothing")
-	fl.StringSliceVar(&f.bind, "bind", nil, "`NAME=ADDRESS` of a host that comes from a pool; may be repeated")
+	fl.StringVar(&f.run, "run", "", "use the run in this `folder` as the second run, and execute nothing")
+	fl.StringSliceVar(&f.bind, "bind", nil,
+		"use the machine at ADDRESS as the host NAME of the lab file: `NAME=ADDRESS`; may be repeated")
 	fl.StringSliceVar(&f.connect, "connect", nil, "connect to this `host` of the lab file; may be repeated")
-	fl.StringToStringVar(&f.labels, "label", nil, "record this `name=value` of the run; machine=NAME names the machine")
-	fl.DurationVar(&f.budget, "budget", 0, "`time` limit instead of that of the bundle")
+	fl.StringToStringVar(&f.labels, "label", nil,
+		"record this label `name=value` in the run folder; machine=NAME names the machine")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` limit instead of the budget in the bundle")
 	fl.BoolVar(&f.push, "push", false, "send the second run and the result to the registry")
 	fl.BoolVarP(&f.dryRun, "dry-run", "n", false, "show what would run, and execute nothing")
 	fl.BoolVarP(&f.yes, "yes", "f", false, "execute the commands of the bundle without asking")

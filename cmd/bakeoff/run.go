@@ -62,9 +62,9 @@ func (a *app) runCommand() *cobra.Command {
 		Long: `run plans, measures and reports. LAB is a lab file, or a folder with a
 bakeoff.yaml; the default is ./bakeoff.yaml.
 
-Before the first trial, run draws the whole schedule from a seed and registers it
-in the run folder. On a terminal it shows the intervals as they narrow; elsewhere
-it prints a line for each block.
+Before the first trial, run draws the whole schedule from a seed and registers it in the run
+folder. On a terminal, run shows the intervals as they narrow; elsewhere it prints a line
+for each block (round of trials).
 
 Ctrl-C ends the run with a report of the blocks so far and exit code 130 (143 after
 SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the output pipe also
@@ -79,7 +79,7 @@ history shows the labels next to a step. The label machine=NAME distinguishes th
 machines that look the same.
 
 With --on slurm, run submits the lab file as jobs to Slurm (bakeoff queue), and waits for
-them. It copies their run folders into the folder of --out.
+them. It copies the run folders of the jobs into the folder of --out.
 
 With --fail-on the exit code is 3 if one of these conditions is true. The plan
 contains each condition with a tolerance (such as worse-than-margin or METRIC>+N%), and the
@@ -104,10 +104,10 @@ run continues until these conditions are decided.
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which run derives the random schedule; with 0, bakeoff chooses "+
 		"and records a number")
 	fl.DurationVar(&f.budget, "budget", 0,
-		"`time` limit instead of the lab file's budget; no block starts that would end later")
+		"`time` limit instead of the lab file's budget; bakeoff starts no block (round of trials) that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
-	fl.StringToStringVar(&f.labels, "label", nil, "record this `name=value` of the run; may be repeated")
+	fl.StringToStringVar(&f.labels, "label", nil, "record this label `name=value` in the run folder; may be repeated")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
 	fl.StringSliceVar(&f.bind, "bind", nil, "`NAME=ADDRESS` of a host that comes from a pool")
 	if err := fl.MarkHidden("bind"); err != nil {

@@ -18,8 +18,9 @@ func (a *app) listSystems() *cobra.Command {
 	return listing[system.Doc, system.Doc]{
 		kind: "system", sample: "freebsd",
 		short: "List the supported operating systems and how each is used",
-		long: `systems lists operating systems: how to install a program, where servers keep
-their configuration, when the system is ready, and which counters it has.
+		long: `systems lists operating systems. For each system, it shows how to install a program, where
+servers keep their configuration, how bakeoff detects that the system is ready, and which
+counters the system has.
 
   proven    the project's tests run on the real system
   unproven  written from the system's manuals; no test has run on it`,

@@ -46,22 +46,23 @@ func (a *app) try() *cobra.Command {
 		Long: `try compares environments that run the same command, or several commands in the same
 environments, and says which of them differ. ENV is DRIVER or DRIVER:IMAGE, as in host or
 crun:debian:bookworm; without an ENV, commands run on the host. The first environment with
-the first command is the baseline; try compares every other one with it.
+the first command is the baseline. try compares every other combination of environment and
+command with the baseline.
 
-try works like run, with a lab file that it writes itself. It draws a random
-schedule, creates new environments for every block, and writes a run folder with
-a page. It stops as soon as every comparison is decided. --print-lab prints the
-lab file.
+try works like bakeoff run, with a lab file that try writes itself. It draws a random
+schedule, creates new environments for every block, and writes a run folder with a page. It
+stops as soon as every comparison is decided. --print-lab prints the lab file.
 
-A command after -- is executed as it is. try splits the text of -c into words as a shell
-does, and executes it without a shell. The start of a shell is therefore not measured. try
-'COMMAND 1' 'COMMAND 2' is the same as -c for each, and so is try ./PROGRAM1 ./PROGRAM2. try
-refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell runs the text,
-and the start of the shell is part of the time on all sides. --setup, --prepare and
---cleanup are not timed, and run with sh if they need a shell.
+try executes a command after -- without a change. It splits the text of -c into words as a
+shell does, and executes the words without a shell. The start of a shell is therefore not
+measured. try 'COMMAND 1' 'COMMAND 2' is the same as -c for each, and so is try ./PROGRAM1
+./PROGRAM2. try refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell
+runs the text, and the start of the shell is part of the time on all sides. try does not
+time the commands of --setup, --prepare and --cleanup; sh runs them if they need a shell.
 
 -L and -P sweep a parameter: try measures the command separately for each value, and
-replaces {NAME} in the command by the value. The values are shown in order.
+replaces {NAME} in the command by the value. try shows the results in the order of the
+values.
 
 If every environment is the host, commands run in the current folder. Otherwise all commands
 run in a private folder of their environment, and files of the current folder do not exist
@@ -120,15 +121,16 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 		"place this file or folder `PATH[:TO]` in every environment, at /opt/NAME or "+
 			"at TO; may be repeated")
 	fl.BoolVarP(&f.IgnoreFailure, "ignore-failure", "i", false, "accept every exit code of the commands")
-	fl.StringArrayVar(&f.Metrics, "metric", nil, "`metric` that decides instead of wall: cpu, memory, or a number in the "+
-		"output by FIND:higher or FIND:lower, where FIND is last-line, regexp:RE or json:PATH; may be repeated")
+	fl.StringArrayVar(&f.Metrics, "metric", nil, "`metric` that decides instead of wall (elapsed time): cpu, memory, "+
+		"or a number in the output, as FIND:higher or FIND:lower; FIND is last-line, regexp:RE or json:PATH; may be repeated")
 	f.Margin = analysis.DefaultMargin
 	fl.Var((*cli.Share)(&f.Margin), "margin", "largest difference, as a `share`, that counts as equivalent")
-	fl.DurationVar(&f.Budget, "budget", tryBudget, "`time` limit; no block starts that would end later")
+	fl.DurationVar(&f.Budget, "budget", tryBudget,
+		"`time` limit; bakeoff starts no block (round of trials) that would end later")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
 	fl.StringArrayVar(&f.Packages, "package", nil, "Debian packages `NAME,…` that environments contain in addition to "+
-		"the base system; on the host they must be installed; may be repeated")
+		"the base system; on the host, install these packages first; may be repeated")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which try derives the random schedule; with 0, bakeoff chooses "+
 		"and records a number")

@@ -20,10 +20,10 @@ func (a *app) vmEvents() *cobra.Command {
 		Short: "Print events of one guest or of all guests: created, modified, deleted",
 		Long: `events prints a line for each event in the journals of the guests: create, modify,
 create-snapshot, rollback-snapshot, delete-snapshot, reprovision and delete. The line of a
-modify event has the path and the old and new values; a change of state is also such an
-event. For a deleted guest, events prints only the deletion. With -f, events prints new
-events until it is interrupted. -r does the same, and first prints an event of type ready:
-from then on, no event is missed.`,
+modify event has the path, the old value and the new value of the changed property; a change
+of state is also a modify event. For a deleted guest, events prints only the deletion. With
+-f, events prints new events until it is interrupted. -r does the same, and first prints an
+event of type ready: from then on, no event is missed.`,
 		Example: "  bakeoff vm events web\n  bakeoff vm events -f -j | jq -r 'select(.type == \"delete\").uuid'",
 		Args:    cli.Between(0, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {

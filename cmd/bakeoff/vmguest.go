@@ -63,7 +63,7 @@ func (a *app) vmStart() *cobra.Command {
 the property autoboot; an init system calls it when the machine boots. If a guest does not
 start, --autoboot reports it and starts the other guests.
 
-A machine of brand kvm can have the following for this start only, until the machine stops,
+The following arguments are for machines of brand kvm. They apply until the machine stops,
 or until vm reboot starts it again:
 
   order=cdn         what the firmware tries to start: disks (c), CD drives (d), NICs (n)
@@ -189,7 +189,8 @@ const maxGrace = 24 * time.Hour
 func addStopFlags(c *cobra.Command, how *vm.Stop) *cobra.Command {
 	c.Flags().BoolVarP(&how.Force, "force", "F", false, "kill the guest at once")
 	c.Flags().VarP((*grace)(&how.Grace), "timeout", "t",
-		"kill the guest after this time, such as 90s or 90; 0: 180s for machines, 10s for docker, 60s for other containers")
+		"kill the guest after this time, such as 90s or 90; 0 means 180s for machines, "+
+			"10s for the brand docker, and 60s for other containers")
 	return c
 }
 
@@ -234,10 +235,11 @@ func (a *app) vmDelete() *cobra.Command {
 
 func (a *app) vmConsole() *cobra.Command {
 	return a.guestVerb("console GUEST", "Connect the terminal to the console of a guest",
-		"console connects the terminal to the serial line of a machine, or to the program of a container:\nto the "+
-			"terminal of the program if the guest has the property tty, and otherwise to its standard streams. "+
-			"It\nfirst prints the last lines that the guest printed before. ^] leaves the console; the "+
-			"guest\ncontinues to run.",
+		`console connects the terminal to the serial line of a machine, or to the program of a
+container. If the container has the property tty, console connects to the terminal of the
+program; otherwise it connects to the standard streams of the program. console first prints
+the last lines that the guest printed before. ^] leaves the console; the guest continues to
+run.`,
 		"  sudo bakeoff vm console web",
 		func(ctx context.Context, g *vm.Guest) error {
 			_, err := a.attach(ctx, g, g.Printed(scrollback))
@@ -420,8 +422,8 @@ func signalArgs(args []string) []string {
 func (a *app) vmKill() *cobra.Command {
 	name := "TERM"
 	c := a.guestVerb("kill GUEST", "Send a signal to the program of a container, or end a machine",
-		"For a machine, the signal must be TERM, which presses its power button, or KILL. -SIGNAL is short for -s "+
-			"SIGNAL.",
+		"kill sends a signal to the program of a container. For a machine, the signal must be TERM, which presses\nthe "+
+			"power button of the machine, or KILL. -SIGNAL is short for -s SIGNAL.",
 		"  sudo bakeoff vm kill -s HUP web\n  sudo bakeoff vm kill -9 web",
 		func(ctx context.Context, g *vm.Guest) error {
 			n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]

@@ -265,10 +265,11 @@ func (a *app) vmUpdate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "update GUEST [-f FILE | PROPERTY=VALUE...]",
 		Short: "Change properties of a guest: all that are given, or none",
-		Long: `update reads an update in the form of SmartOS: properties to set, set_ and remove_ for tags
-and metadata, and add_, update_ and remove_ for nics (found by mac), disks (by path) and
-filesystems (by target). "bakeoff vm get" shows these keys. update prints each change, and when
-the change takes effect, to standard error: at once (live), or at the next boot of the guest.`,
+		Long: `update reads an update in the form of SmartOS. The update contains properties with their new
+values. The prefixes set_ and remove_ change tags and metadata. The prefixes add_, update_
+and remove_ change nics (found by mac), disks (by path) and filesystems (by target).
+"bakeoff vm get" shows these keys. To standard error, update prints each change, and when it
+takes effect: at once (live), or at the next boot of the guest.`,
 		Example: "  sudo bakeoff vm update web ram=1024 alias=web2\n  sudo bakeoff vm update web -f change.json\n" +
 			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web` + "\n" +
 			`  echo '{"add_disks": [{"size": 1024}]}' | sudo bakeoff vm update web`,

@@ -42,9 +42,9 @@ func (a *app) vmNetwork() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "network",
 		Short: "Create, list and delete networks of guests",
-		Long: `A network is a bridge, on Linux in its own network namespace. A NIC joins a network by its nic_tag.
-Guests in one network reach each other by address and by alias. They reach nothing else,
-unless the network has an uplink.`,
+		Long: `A network is a bridge, on Linux in its own network namespace. A NIC joins the network that
+its property nic_tag names. Guests in one network reach each other by address and by alias.
+They reach nothing else, unless the network has an uplink.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
   sudo bakeoff vm network create front --subnet 10.0.1.0/24 --nat --uplink eth0
   bakeoff vm network list
@@ -63,20 +63,20 @@ func (a *app) vmNetworkCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a network of guests",
-		Long: `create makes a network, which a guest joins by the nic_tag of a NIC. This machine gets an
-address in each --subnet: the address in the argument, or the first one of the subnet. At
-this address, DHCP and DNS servers answer the guests.
+		Long: `create makes a network; a guest joins the network with a NIC whose property nic_tag is NAME.
+This machine gets an address in each --subnet: the address in the argument, or the first one
+of the subnet. At this address, DHCP and DNS servers answer the guests.
 
-With --nat, guests reach other networks through the interface --uplink, with its address.
-bakeoff then turns on forwarding for the interface, and adds an nft table to this machine.
-Without --nat, the interface --uplink itself joins the network; it must have no address.
-With --vlan, only frames with that tag belong to the network, and the interface stays
-unchanged.
+With --nat, guests reach other networks through the interface --uplink, and use the address
+of this interface. bakeoff then turns on forwarding for the interface, and adds an nft table
+to this machine. Without --nat, the interface --uplink itself joins the network; it must
+have no address. With --vlan, only frames with that tag belong to the network, and the
+interface stays unchanged.
 
 Without --uplink, create does not change this machine's own network.
 
-On FreeBSD, a network is a bridge whose guests pf keeps apart from other networks. If this
-machine lacks a setting for that, create names the setting.`,
+On FreeBSD, a network is a bridge, and pf separates the guests from other networks. If this
+machine lacks a setting for this separation, create names the setting.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
   sudo bakeoff vm network create front --subnet 10.0.1.254/24 --subnet fd00:1::/64
   sudo bakeoff vm network create out --subnet 10.0.2.0/24 --nat --uplink eth0
@@ -202,7 +202,7 @@ func (a *app) vmNetworkDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "delete NAME",
 		Short:   "Delete a network without guests",
-		Long:    "delete removes a network, and returns its uplink to this machine. No guest may have a NIC in it.",
+		Long:    "delete removes a network, and returns its uplink to this machine. No guest may have a NIC in the network.",
 		Example: "  sudo bakeoff vm network delete backend",
 		Args:    cli.Between(1, 1, "NAME"),
 		RunE: func(c *cobra.Command, args []string) error {

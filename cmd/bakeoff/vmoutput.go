@@ -19,9 +19,9 @@ import (
 func (a *app) vmLogs() *cobra.Command {
 	var asJSON bool
 	c := a.guestVerb("logs GUEST", "Print the output of a guest",
-		`logs prints the console output of a guest. bakeoff keeps the last 10 to 20 MiB. With --json, logs
-prints an object for each line. It contains only the text: the console has no times, and mixes
-standard output and standard error.`,
+		`logs prints the console output of a guest. bakeoff keeps the last 10 to 20 MiB. With --json,
+logs prints an object for each line. The object contains only the text: the console has no
+times, and mixes standard output and standard error.`,
 		"  sudo bakeoff vm logs web | tail\n  sudo bakeoff vm logs web --json | jq -r .text",
 		func(_ context.Context, g *vm.Guest) error {
 			var all []io.Reader

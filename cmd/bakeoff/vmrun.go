@@ -117,7 +117,8 @@ code is 0 for a machine, after ^], and if another command stops the guest.`,
 	f.StringVar(&r.memory, "memory", "512MiB", "memory of the guest")
 	f.IntVar(&r.cpus, "cpus", 1, "CPUs of the guest")
 	f.StringVar(&r.name, "name", "", "alias of the guest; the default is the name of the source")
-	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, bhyve, microvm, docker, lx or joyent")
+	f.StringVar(&r.brand, "brand", "",
+		"make a guest of this `brand` (kind of guest, as in SmartOS): kvm, bhyve, microvm, docker, lx or joyent")
 	f.StringVar(&r.driver, "driver", "",
 		"run the guest with this `driver`: crun (the default for containers), runc, nspawn or lxc;\n"+
 			"jail (on FreeBSD); qemu (the default for machines), firecracker or bhyve (on FreeBSD)")
@@ -126,7 +127,7 @@ code is 0 for a machine, after ^], and if another command stops the guest.`,
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
 	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
 	f.StringVar(&r.sshKey, "ssh-key", "",
-		"let the public keys in this `file` log in by SSH: cloud-init in a machine of brand kvm or bhyve installs them")
+		"`file` with public keys that may log in to a machine of brand kvm or bhyve by SSH; cloud-init installs the keys")
 	f.StringVar(&r.disk, "disk-size", "",
 		"enlarge the disk of a machine to this `size`; an ISO image gets an empty disk of this size")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,

@@ -19,8 +19,8 @@ func (a *app) vmSend() *cobra.Command {
 		Short: "Write a guest to standard output, for bakeoff vm receive on another host",
 		Long: `send shuts a guest down and writes its disks, its kernel or image, its manifest and its
 metadata. It leaves out snapshots. The guest stays on this host, stopped and without
-autoboot. Delete it here when the other host has received it. If a disk of the guest is
-based on an image, send first makes the disk independent of the image.`,
+autoboot. When the other host has received the guest, delete it on this host. If a disk of
+the guest is based on an image, send first makes the disk independent of the image.`,
 		Example: "  sudo bakeoff vm send web >web.guest\n" +
 			"  sudo bakeoff vm send web | ssh host sudo bakeoff vm receive",
 		Args: cli.Between(1, 1, "GUEST"),

@@ -104,9 +104,9 @@ func (a *app) vmService() *cobra.Command {
 		Use:   "service",
 		Short: "Let systemd start guests when this machine boots, and stop them when it shuts down",
 		Long: `install installs two systemd units. bakeoff-guests.service starts the guests with autoboot
-when the machine boots, and shuts all guests down when the machine stops. bakeoff-vm@ is the
-template of the units in which guests run where systemd is PID 1. If it is not installed,
-bakeoff writes it for the current boot.
+when the machine boots, and shuts all guests down when the machine stops. bakeoff-vm@ is a
+template: where systemd is PID 1, each guest runs in a unit of this template. If the
+template is not installed, bakeoff writes it for the current boot.
 
 install and remove only show what they would do, unless you add --yes.`,
 		Example: "  bakeoff vm service install\n  sudo bakeoff vm service install --yes\n" +

@@ -51,14 +51,14 @@ func Command(s *cli.Streams, getenv func(string) string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Keep runs that have ended in a store, and query them",
-		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs and
-comparisons, as tables that SQL reads. A bundle contains the results, the samples as a
+		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: tables of
+runs and comparisons, which SQL can query. A bundle contains the results, the samples as a
 Parquet file, and the run folder. A bundle never changes; its digest is its name. Run
 folders stay as they are. See docs/guides/store.md.
 
-A RUN of a store is named by its digest, by at least six digits of it, or by the name of its
-folder. The store is the folder in --store; without this flag, the folder in BAKEOFF_STORE;
-without both, the folder named store.`,
+RUN is the digest of a bundle, at least six digits of the digest, or the name of the run
+folder. The store is the folder in --store. Without this flag, it is the folder in the
+variable BAKEOFF_STORE; without both, it is the folder store.`,
 		Example: `  bakeoff store init
   bakeoff store add runs
   bakeoff store list --lab nightly
@@ -123,8 +123,8 @@ Do not write the password into --index: bakeoff reads it from ~/.pgpass, like ot
 PostgreSQL clients.
 
 The settings are in store.json. With --key, push signs bundles with this SSH key. With
---signers, verify and pull say who signed a bundle; this file has the form of ALLOWED
-SIGNERS in ssh-keygen(1).`,
+--signers, verify and pull say who signed a bundle; ssh-keygen(1) describes the form of this
+file under ALLOWED SIGNERS.`,
 		Example: `  bakeoff store init
   bakeoff store init /srv/runs --registry registry.example/team/runs
   bakeoff store init --key ~/.ssh/id_ed25519 --signers signers --require-signature
@@ -153,7 +153,7 @@ SIGNERS in ssh-keygen(1).`,
 	}
 	fl := c.Flags()
 	fl.StringVar(&conf.Index, "index", "", "`database` for the index: postgres://USER@HOST/DATABASE (default: a file)")
-	fl.StringVar(&conf.Registry, "registry", "", "`place` that push and pull use: HOST/NAME")
+	fl.StringVar(&conf.Registry, "registry", "", "`repository` that push and pull use: HOST/NAME")
 	fl.StringVar(&conf.Key, "key", "", "`file` of the SSH key that signs bundles")
 	fl.StringVar(&conf.Signers, "signers", "", "`file` with the keys that are trusted")
 	fl.BoolVar(&conf.RequireSignature, "require-signature", false, "refuse bundles that no trusted key signed")
@@ -314,8 +314,8 @@ func (k *keeper) show() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show a run of the store, or unpack its folder",
-		Long: `show prints what the bundle says about its run: when and where it ran, its primary
-comparisons, and where the Parquet file with its samples is. It also says on how many
+		Long: `show prints what a bundle says about its run: when and where the run was made, its primary
+comparisons, and the path of the Parquet file with its samples. It also says on how many
 machines the verdicts hold (see bakeoff replicate). It lists the machines where they do not
 hold, and the facts that differ there. --unpack writes the run folder, for bakeoff verify,
 report and all other commands.`,
@@ -456,9 +456,10 @@ func (k *keeper) verify() *cobra.Command {
 		Use:   "verify [RUN...]",
 		Short: "Check bundles: digests, folders, samples, index",
 		Long: `verify checks the named bundles, or all bundles of the store. Every digest must be right,
-and the run folder must unpack. The raw files in it must have the hashes in its journal. The
-samples and the record must agree with the results, and the index must contain the run. With
---full it also computes every number again from the raw output, as bakeoff verify does.
+and verify must be able to unpack the run folder. The raw files of the run folder must have
+the hashes in its journal. The samples and the record must agree with the results, and the
+index must contain the run. With --full it also computes every number again from the raw
+output, as bakeoff verify does.
 
 The exit code is 1 if a check fails.`,
 		Example: `  bakeoff store verify
@@ -592,9 +593,9 @@ func (k *keeper) query() *cobra.Command {
 		Use:   "query SQL [VALUE...]",
 		Short: "Ask the index a question in SQL",
 		Long: `query answers one SELECT. It cannot change the index. The tables to query are runs,
-comparisons and label; docs/guides/store.md lists their columns and ten example queries. A
-VALUE replaces $1, $2 … in the text. Times are text such as 2026-01-02T03:04:05Z. Unknown
-values are NULL.`,
+comparisons and label; docs/guides/store.md lists their columns and ten example queries. The
+first VALUE replaces $1 in the query, the second VALUE replaces $2, and so on. Times are
+text such as 2026-01-02T03:04:05Z. Unknown values are NULL.`,
 		Example: `  bakeoff store query 'SELECT lab, host, count(*) FROM runs GROUP BY lab, host'
   bakeoff store query 'SELECT name, ratio FROM comparisons WHERE contender = $1 AND began > $2' crun 2026-01
   bakeoff store query --csv 'SELECT * FROM runs' >runs.csv

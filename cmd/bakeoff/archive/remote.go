@@ -71,7 +71,7 @@ of the bundle.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "`place` HOST/NAME (default: the registry of the store)")
+	c.Flags().StringVar(&to, "to", "", "push to this `repository` HOST/NAME (default: the registry of the store)")
 	c.Flags().BoolVar(&all, "all", false, "push every bundle of the store")
 	return c
 }
@@ -131,7 +131,8 @@ the bundle. If a bundle fails a check, pull leaves it out, adds the others, and 
 			})
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "`place` HOST/NAME, for --all (default: the registry of the store)")
+	c.Flags().StringVar(&from, "from", "",
+		"with --all: pull from this `repository` HOST/NAME (default: the registry of the store)")
 	c.Flags().BoolVar(&all, "all", false, "pull every bundle that the store lacks")
 	return c
 }
@@ -143,10 +144,11 @@ func (k *keeper) prune() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove leftovers, and old runs if asked",
-		Long: `prune removes what no bundle needs: unfinished downloads, leftovers of killed
-processes, and parts of refused bundles. With --keep it also removes the older runs of each
-lab and machine, from the store and from its index. It first lists what it would remove, and
-then asks. --yes answers the question. Registries and run folders stay as they are.`,
+		Long: `prune removes what no bundle needs: unfinished downloads, leftovers of killed processes, and
+parts of refused bundles. With --keep it also removes the older runs of each lab and
+machine, from the store and from its index. It first lists what it would remove, and then
+asks for confirmation. --yes removes without asking. Registries and run folders stay as they
+are.`,
 		Example: `  bakeoff store prune --dry-run
   bakeoff store prune --keep 100 --lab nightly --yes`,
 		Args: cli.Between(0, 0, ""),

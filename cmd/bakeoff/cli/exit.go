@@ -39,12 +39,12 @@ var ExitMeanings = []struct {
 	{ExitDone, "done"},
 	{ExitFailed, "bakeoff itself failed (not the measured program), or a run failed verification"},
 	{ExitInvalid, "the input is invalid"},
-	{ExitAsked, "a condition of --fail-on is true; bakeoff image: there is no such image or source; " +
-		"bakeoff install lint: it found something; bakeoff replicate: a verdict does not hold here"},
+	{ExitAsked, "a condition of --fail-on is true; bakeoff image: the named image or source does not exist; " +
+		"bakeoff install lint: lint found something; bakeoff replicate: a verdict does not hold on this machine"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
-	{ExitUndecided, "a condition of --fail-on is not decided; run --resume continues the run; bakeoff replicate: no " +
-		"verdict fails, but not all hold"},
+	{ExitUndecided, "a condition of --fail-on is not decided (run --resume continues the run); bakeoff replicate: " +
+		"an answer is inconclusive, and all other verdicts hold"},
 	{ExitSignal + int(syscall.SIGINT),
 		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},

@@ -79,7 +79,7 @@ func Conditions() string {
 			"that cell or workload.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
 		"as long as the interval contains the limit. The exit code of worse and better is 6",
-		"if a check withheld a verdict, or if there was no look.")
+		"if a check withheld a verdict, or if the run ended before its first look.")
 	return strings.Join(lines, "\n")
 }
 

@@ -55,8 +55,8 @@ func (w writer) createCommand() *cobra.Command {
 		Use:   "new TITLE",
 		Short: "Write a new post, page or draft",
 		Long: `new writes a Markdown file with front matter and prints its name. With --stdin, the text
-comes from standard input. A post that is dated in the future is published when its
-time has come.`,
+comes from standard input. A post with a date in the future stays unpublished until that
+date.`,
 		Example: `  bakeoff site new "Nine systems, one link"
   bakeoff site new --tags "bsd, http" --edit "Nine systems, one link"
   bakeoff site new --draft "An idea"

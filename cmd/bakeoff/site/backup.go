@@ -59,7 +59,7 @@ archive. The output is left out, because a build makes it again. Runs are left o
 			return nil
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "archive to write; by default, a `file` named by the time")
+	c.Flags().StringVar(&to, "to", "", "archive `file` to write; by default, its name contains the time")
 	return c
 }
 
@@ -68,8 +68,9 @@ func (w writer) restore() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore ARCHIVE SITE",
 		Short: "Restore a site from an archive",
-		Long: `restore extracts an archive of bakeoff site backup into a folder. It reads the whole
-archive first, and extracts nothing if a file exists or does not belong to a site.`,
+		Long: `restore extracts an archive of bakeoff site backup into a folder. It reads the whole archive
+first, and extracts nothing if one of the files already exists, or does not belong to a
+site.`,
 		Example: "  bakeoff site restore blog.tar.gz blog\n  bakeoff site restore --replace blog.tar.gz blog",
 		Args:    cli.Each("the archive", "the site"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -16,9 +16,9 @@ func (w writer) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [SITE]",
 		Short: "Find broken links within the site",
-		Long: `check reads the built pages and lists links within the site whose file or anchor does
-not exist. It asks no server, so links to other sites are not checked. Broken links
-give exit code 2.`,
+		Long: `check reads the built pages, and lists broken links within the site: their file or anchor
+does not exist. It connects to no server, so it does not check links to other sites. If a
+link is broken, the exit code is 2.`,
 		Example: "  bakeoff site check blog\n  bakeoff site check --json blog",
 		Args:    cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {

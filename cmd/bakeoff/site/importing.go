@@ -26,7 +26,7 @@ which of these systems wrote SOURCE:
              or JSON; files directly in SOURCE or in pages/ become pages
 
 reStructuredText becomes HTML. If bakeoff cannot convert a part of a file to HTML, it leaves
-the file out, and prints the line.
+the file out, and prints the line number of that part.
 
 Drafts, private posts, and posts for members or with a password become drafts. import
 replaces no file, downloads nothing, and lists what it could not import. Copy images into

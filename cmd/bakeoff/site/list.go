@@ -79,7 +79,7 @@ func (w writer) publish() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use: "publish DRAFT", Short: "Move a draft to the posts",
-		Long:    "publish moves a draft to the posts. The next build publishes it when its date has come.",
+		Long:    "publish moves a draft to the posts. The first build after the date of the post publishes it.",
 		Example: "  bakeoff site drafts publish an-idea",
 		Args:    cli.Each("the draft"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -30,11 +30,11 @@ func (w writer) serve() *cobra.Command {
 		Long: `serve builds the site and serves it on 127.0.0.1 only. It builds again when a file
 changes. Ctrl-C ends it.
 
-With --edit, it also serves an editor: a list of the posts, the text of one, the problems
-that a build would report in it, and a live preview. Open the address that serve prints. The
-address contains a secret key, so other users of this machine cannot use the editor. The
-editor changes only posts, pages and drafts of the site. It saves a file in one step, and
-only if nobody else changed it in the meantime. Ctrl+S saves.`,
+With --edit, it also serves an editor. The editor lists the posts, and shows the text of a
+post, a live preview, and the problems that a build would report. Open the address that
+serve prints. The address contains a secret key, so other users of this machine cannot use
+the editor. The editor changes only posts, pages and drafts of the site. It saves a file in
+one step, and only if nobody else changed it in the meantime. Ctrl+S saves.`,
 		Example: "  bakeoff site serve blog\n  bakeoff site serve --drafts --future --port 8000 blog\n" +
 			"  bakeoff site serve --edit blog",
 		Args: cli.Between(0, 1, "a site"),

@@ -67,21 +67,20 @@ func (w writer) build() *cobra.Command {
 		Use:   "build [SITE]",
 		Short: "Build the site",
 		Long: `build writes the pages, feeds and indexes of a site into its output folder. It makes only
-the files whose inputs changed. It publishes a post that is dated in the future when its
-time has come. With --watch, bakeoff continues to run, and builds again when a file changes
-and when the date of a post comes. If a build fails, the site of the last successful build
-stays. Instead of --watch, systemd can start each build: bakeoff site timer prints the
-units.
+the files whose inputs changed. A post with a date in the future stays unpublished until
+that date. With --watch, bakeoff continues to run, and builds again when a file changes and
+when the date of a post comes. If a build fails, the site of the last successful build
+stays. Without --watch, systemd can start each build: bakeoff site timer prints the units.
 
 The runs in the folder runs/ of the site become an index with a search and filters, and a
 page for each workload, contender and machine. A folder that contains only runs becomes a
 site of these runs, in that folder.
 
-With --store, bakeoff builds the site of a store of runs from the index of the store: pages
-of lab files, machines, contenders, months and runs, histories with change points, the
-comparison of machines, and a search. The site goes into the folder site of the store, or
-into --output, which must be a folder of its own. build does not make the page of a month
-again if its runs did not change.`,
+With --store, bakeoff builds the site of a store of runs from the index of the store. This
+site has pages of lab files, machines, contenders, months and runs. It also has histories
+with change points, the comparison of machines, and a search. bakeoff writes the site to the
+folder site of the store, or to the folder --output, which must contain nothing else. build
+does not make the page of a month again if its runs did not change.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet

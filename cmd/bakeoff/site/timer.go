@@ -27,7 +27,7 @@ func (w writer) timer() *cobra.Command {
 nothing changed, a build only reads the status of each file (stat). With --write, it writes
 both units into a folder; it replaces no file and starts nothing.
 
-The service may write only below the site, and runs as the person who called this command.
+The service may write only below the site, and runs as the user who called this command.
 With --user, the units are for systemctl --user.`,
 		Example: `  bakeoff site timer blog
   bakeoff site timer --every hourly --write /etc/systemd/system blog
