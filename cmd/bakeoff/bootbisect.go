@@ -33,7 +33,7 @@ func (f *guestFlags) declareFlags(c *cobra.Command, where string) {
 	fl := c.Flags()
 	fl.StringVar(&f.kernel, "kernel", "", "`file` of the kernel"+where)
 	fl.StringVar(&f.initrd, "initrd", "", "`file` of the initial RAM disk"+where+
-		"; without it the boot ends at the first userland instruction")
+		"; without this file, the boot ends at the first userland instruction")
 	fl.StringVar(&f.image, "image", "", "boot the kernel of this `image`, such as debian:bookworm, instead of --kernel")
 	fl.StringVar(&f.machine, "machine", "microvm", "`type` of the machine: microvm or q35")
 	fl.StringArrayVar(&f.append, "append", nil, "`words` for the kernel's command line; may be repeated")
@@ -115,8 +115,8 @@ whose build fails or whose guest does not boot.`,
 	}
 	f.declareFlags(c, ", relative to the work tree")
 	c.Flags().Var((*cli.Share)(&f.threshold), "threshold",
-		"`share` by which the boot of a bad commit is longer than that of GOOD (default: half of the difference "+
-			"between GOOD and BAD)")
+		"smallest `share` by which the boot of a bad commit is longer than the boot of GOOD (default: half of "+
+			"the difference between GOOD and BAD)")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and progress on standard error")
 	return c
 }

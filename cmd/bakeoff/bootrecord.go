@@ -101,7 +101,7 @@ of each file, unless --source names the format.`,
 	fl.BoolVar(&f.printLab, "print-lab", false, "print the lab file and start nothing")
 	fl.StringVar(&f.host, "host", "", "read the recorded boot of the machine that ssh reaches as `USER@HOST`")
 	fl.IntVar(&f.port, "port", 0, "SSH `port` of the machine in --host")
-	fl.BoolVar(&f.plan, "plan", false, "with --host: print what would be read and connect to nothing")
+	fl.BoolVar(&f.plan, "plan", false, "with --host: print what record would read, and connect to nothing")
 	fl.StringVar(&f.to, "to", "", "with --host or FILE: write the recording to a new `file` (default: standard output)")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
 	offline.SourceFlag(c, &f.choice.Source)

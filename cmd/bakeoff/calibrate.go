@@ -36,8 +36,9 @@ take turns; the trials are short and many. calibrate writes a run folder.
 
 From the identical contenders, calibrate computes the noise, and the rate of false alarms
 with its interval. The contenders with extra work show whether the verdicts detect this
-work. If not, calibrate shows how long a run must be to detect it. With --quick, the only
-extra work is 5 %, and calibrate stops when it has detected this work, or after six minutes.
+work. If the verdicts do not detect the work, calibrate shows how long a run must be to
+detect it. With --quick, the only extra work is 5 %, and calibrate stops when it has
+detected this work, or after six minutes.
 
 calibrate combines repeated calibrations of one machine. Three or more calibrations also
 show how much runs differ when nothing changed. A change of the machine, its kernel or its

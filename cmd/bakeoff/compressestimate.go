@@ -43,9 +43,9 @@ machine. Use SPEED to rank algorithms; the compressors of a kernel are faster.
 
 If the program zstd is installed (apt-get install zstd), all its levels are available. zstd
 then compresses every record separately, from temporary files, and SPEED is the result of
-the program's benchmark in memory (zstd -b). Without the program, a built-in implementation
-provides the levels 1, 3, 7 and 11. compress-estimate writes no files other than these
-temporary files.
+the program's benchmark in memory (zstd -b). Without the program zstd, bakeoff provides the
+levels 1, 3, 7 and 11 itself. compress-estimate writes no files other than these temporary
+files.
 
 The estimates were compared with real file systems. They are within 0.2 % of the bytes that
 btrfs allocates (0.5 % for lzo without --force). For gzip, lzjb and zle, they are within 1 %
@@ -56,7 +56,7 @@ MiB. The output marks estimates that were not compared with a file system: lz4 a
 ZFS, and zstd without the program.
 
 If the folder is larger than --sample, compress-estimate reads a sample and prints the error
-of the estimate (at a level of 95 %).`,
+of the estimate (with 95 % confidence).`,
 		Example: `  bakeoff compress-estimate ~/Mail
   bakeoff compress-estimate /srv --algorithm gzip-6,lz4 --record 128KiB,1MiB
   bakeoff compress-estimate /srv --algorithm zstd:1,zstd:6,zstd:15
@@ -93,7 +93,7 @@ of the estimate (at a level of 95 %).`,
 	f.StringSliceVar(&records, "record", []string{"4KiB", "16KiB", "128KiB", "1MiB"},
 		"record `sizes` on ZFS, from 512B to 1MiB")
 	f.IntVar(&ashift, "ashift", 12, "base-2 `logarithm` of the pool's sector size, 9 to 16: 9 is 512 bytes, 12 is 4 KiB")
-	f.BoolVar(&fuse, "zfs-fuse", false, "use the rules of zfs-fuse and of pools before OpenZFS")
+	f.BoolVar(&fuse, "zfs-fuse", false, "apply the allocation rules of zfs-fuse, and of pools older than OpenZFS")
 	f.BoolVar(&force, "force", false, "btrfs: use compress-force")
 	f.StringVar(&sample, "sample", defaultSample.String(), "`size` of the sample to read if the folder is larger")
 	f.StringVar(&zstd, "zstd", "zstd", "name or path of the `program` zstd; none: use the built-in implementation")

@@ -33,11 +33,11 @@ machines, doctor leaves only a copy of bakeoff-agent in their cache of bakeoff.
 
 doctor always exits with 0, whatever it finds.
 
-With --prove DRIVER it runs the test suite that every driver must pass, on this machine. The
-suite creates and removes environments. doctor stores the result, with every command that
-the suite executed. The project tests some drivers only against a fake of their commands.
-Such a driver is unproven until it passes the suite on this machine; then it is proven for
-this machine and kernel.`,
+With --prove DRIVER it runs, on this machine, the test suite that every driver must pass.
+The suite creates and removes environments. doctor stores the result, with every command
+that the suite executed. The project tests some drivers only against a fake of their
+commands. Such a driver is unproven until it passes the suite on this machine; then it is
+proven for this machine and kernel.`,
 		Example: `  bakeoff doctor
   bakeoff doctor --hosts lab.yaml
   sudo bakeoff doctor --prove chroot

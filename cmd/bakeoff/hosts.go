@@ -31,7 +31,7 @@ func (a *app) hostsCommand() *cobra.Command {
 host, who uses the host, and since when. Slurm permits only operators to drain and resume
 hosts.
 
-BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
+The environment variable BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
 		Example: `  bakeoff hosts list
   bakeoff hosts calibrate --pool epyc
   bakeoff hosts drain bk7 --reason 'a fan fails'
@@ -172,9 +172,10 @@ docs/guides/cluster.md.`,
 	}
 	f := c.Flags()
 	f.StringVar(&pool, "pool", "", "calibrate all hosts of the pool of this `name`")
-	f.StringVar(&out, "out", "runs", "`folder` for the run folders")
+	f.StringVar(&out, "out", "runs", "`folder` in which to create the run folders")
 	f.DurationVar(&budget, "budget", 0, "`time` limit of a calibration (default 6m)")
-	f.DurationVar(&older, "older", 0, "calibrate only hosts that were not calibrated within this `time`")
+	f.DurationVar(&older, "older", 0,
+		"calibrate only hosts whose last calibration is older than this `time`, or that have none")
 	f.BoolVar(&detach, "detach", false, "do not wait for the jobs")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, and progress on standard error")
 	return c
@@ -287,7 +288,7 @@ func (a *app) hostsDrain() *cobra.Command {
 wait for a drained host move to another host of the same pool after a time. The key patience
 in the cluster file sets this time.
 
---json prints the hosts as they are afterwards.`,
+--json prints the hosts with their new states.`,
 		Example: `  bakeoff hosts drain bk7 --reason 'a fan fails'
   bakeoff hosts drain bk7 --reason 'a fan fails' --json | jq -r '.hosts[].state'`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -299,7 +300,7 @@ in the cluster file sets this time.
 			})
 		},
 	}
-	c.Flags().StringVar(&reason, "reason", "", "`text` that all users see")
+	c.Flags().StringVar(&reason, "reason", "", "reason for the drain: a `text` that all users see")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -309,7 +310,7 @@ func (a *app) hostsResume() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "resume HOST…",
 		Short:   "Give jobs to drained hosts again",
-		Long:    "resume gives jobs to drained hosts again. --json prints the hosts as they are afterwards.",
+		Long:    "resume gives jobs to drained hosts again. --json prints the hosts with their new states.",
 		Example: "  bakeoff hosts resume bk7\n  bakeoff hosts resume bk7 --json | jq -r '.hosts[].state'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {

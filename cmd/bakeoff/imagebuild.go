@@ -60,8 +60,8 @@ With --output, build copies these files to a folder: NAME.oci.tar, NAME.ram, NAM
 NAME.boot and NAME.kernel.
 
 With --only, build makes and copies one product: image is NAME.oci.tar, ram is NAME.ram with
-NAME.kernel, and disk is NAME.disk. An image or a disk alone needs no kernel. In each case,
-build also stores the image.`,
+NAME.kernel, and disk is NAME.disk. build needs no kernel to make only an image or only a
+disk. In each case, build also stores the image.`,
 		Example: `  sudo bakeoff image build services/web
   sudo bakeoff image build services/* --output out
   sudo bakeoff image build services/web --only image

@@ -187,7 +187,7 @@ store:NAME:VERSION. The tar file may be compressed with gzip, xz, zstd or bzip2.
 		&program,
 		"cmd",
 		nil,
-		"the program that starts in the image, and its arguments: one flag for each",
+		"the program that the image starts; repeat the flag for each argument of the program",
 	)
 	fl.StringArrayVar(&env, "env", nil, "an environment variable NAME=VALUE for the programs of the image")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -254,7 +254,7 @@ names the disk with image: disk:FILE.`,
 			})
 		},
 	}
-	c.Flags().StringVarP(&from, "source", "S", "", "the source that has the image")
+	c.Flags().StringVarP(&from, "source", "S", "", "the name of the source that has the image")
 	c.Flags().StringVar(&disk, "disk", "", "write the volume of the image to this new file, as a raw disk")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

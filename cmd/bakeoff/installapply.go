@@ -40,8 +40,9 @@ apply reads secrets on this machine, and gives them to commands on standard inpu
 folder of the installation (--dir) contains the plan, a journal and the end of each command's
 output. The folder must not be on the target, because resume needs it after a power cut.
 
-When a step fails, apply unmounts, closes and exports in reverse order what earlier steps
-opened. Fix the cause, then run resume. resume also continues after apply was killed.`,
+When a step fails, apply unmounts file systems, closes swap and exports the pool that
+earlier steps opened, in reverse order. Fix the cause, then run resume. resume also
+continues after apply was killed.`,
 		Example: `  bakeoff install apply install.yaml
   bakeoff install apply install.yaml --image out.raw
   bakeoff install apply install.yaml --host root@vm:box
@@ -77,7 +78,7 @@ opened. Fix the cause, then run resume. resume also continues after apply was ki
 			return a.runInstall(ctx, r, t)
 		},
 	}
-	c.Flags().StringVar(&confirm, "confirm", "", "`hash` of the plan: execute it without asking")
+	c.Flags().StringVar(&confirm, "confirm", "", "`hash` of the plan: execute this plan without asking")
 	c.Flags().StringVar(&dir, "dir", "", "`folder` of the installation; the default is in bakeoff's state folder")
 	c.Flags().StringVar(&planFile, "plan", "", "`file` with a plan that plan --json printed")
 	t.add(c)

@@ -246,7 +246,7 @@ func defaultText(p param.Spec) string {
 func (a *app) listWorkloads() *cobra.Command {
 	return listing[workload.Doc, workload.Doc]{
 		kind: "workload", sample: "files",
-		short: "List what can be measured, with metrics and parameters",
+		short: "List workloads (what bakeoff can measure) with metrics and parameters",
 		all:   diagnosis.WorkloadDocs,
 		name:  func(d workload.Doc) string { return d.Name },
 		look:  themselves[workload.Doc],

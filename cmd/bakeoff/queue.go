@@ -55,7 +55,7 @@ again. A job that a host has completed never runs a second time. There is no dae
 list" and "queue wait" submit jobs that Slurm lost, and collect the run folders of jobs that
 ended.
 
-BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
+The environment variable BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
 		Example: `  bakeoff run examples/quick --on slurm --detach
   bakeoff queue list
   bakeoff queue show 3f2a
@@ -183,7 +183,7 @@ func (a *app) queueChange(name, short, long string,
 	c := &cobra.Command{
 		Use:   name + " JOB…",
 		Short: short,
-		Long:  long + "\n\n--json prints the jobs as they are afterwards.",
+		Long:  long + "\n\n--json prints the jobs with their new states.",
 		Example: "  bakeoff queue " + name + " 3f2a\n  bakeoff queue " + name + " 3f2a 77c0\n  bakeoff queue " + name +
 			" 3f2a --json | jq -r '.jobs[].state'",
 		Args: cobra.ArbitraryArgs,

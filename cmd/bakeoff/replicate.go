@@ -77,12 +77,12 @@ registry, HOST/NAME:TAG or HOST/NAME@sha256:…, which replicate pulls first.
 
 The lab file of a bundle may come from a stranger, and a run executes its commands with your
 rights. replicate checks the whole bundle. It shows what differs on this machine, and every
-command and program that the lab would execute. It asks before it executes anything. --yes
-answers the question. replicate connects to a host of the lab file only if you name the
-host: --bind gives the host of a pool an address (local is this machine), and --connect
-permits the address in the lab file. If the lab places files in environments, the bundle
-contains only the hashes of these files. With --files, name the folder that has these files;
-replicate compares the hashes.
+command and program that the lab would execute. It asks for confirmation before it executes
+anything. --yes executes without asking. replicate connects to a host of the lab file only
+if you name the host: --bind gives the host of a pool an address (local is this machine),
+and --connect permits the address in the lab file. If the lab places files in environments,
+the bundle contains only the hashes of these files. With --files, name the folder that has
+these files; replicate compares the hashes.
 
 A verdict holds if this machine gives the same verdict. If the intervals of the two runs are
 apart by more than the margin, replicate reports that the sizes of the differences do not
@@ -91,8 +91,8 @@ gives the verdict equivalent and the other a clear difference. In all other case
 reports inconclusive. docs/guides/store.md has the rules.
 
 replicate adds the second run to the store, and attaches the result to the bundle (as an OCI
-referrer). The key of the store signs the result. --push sends the run and the result to the
-registry. bakeoff store show REF lists the results of all machines.
+referrer). replicate signs the result with the key of the store. --push sends the run and
+the result to the registry. bakeoff store show REF lists the results of all machines.
 
 The exit code is 0 if every verdict holds, and 3 if one verdict does not hold. It is 6 if
 some answers are inconclusive and all other verdicts hold.`,

@@ -67,9 +67,9 @@ folder. On a terminal, run shows the intervals as they narrow; elsewhere it prin
 for each block (round of trials).
 
 Ctrl-C ends the run with a report of the blocks so far and exit code 130 (143 after
-SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the output pipe also
-ends the run; nohup survives a closed terminal. run --resume continues an interrupted run,
-or a run whose budget was too small.
+SIGTERM). A second Ctrl-C kills the run at once. Closing the terminal or the output pipe
+also ends the run; nohup survives a closed terminal. run --resume continues an interrupted
+run, or a run whose budget was too small.
 
 If the lab file has a budget and names no looks (interim analyses), run derives the looks
 from the budget.

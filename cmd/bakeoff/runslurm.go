@@ -27,8 +27,8 @@ type slurmFlags struct {
 func (f *slurmFlags) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.on, "on", "", "`slurm`: run the lab file as jobs of Slurm")
-	fl.StringVar(&f.pool, "pool", "", "with --on, the `name` of the pool for a lab file that names none")
-	fl.DurationVar(&f.limit, "limit", 0, "with --on, time `limit` of a job; the default is that of the pool")
+	fl.StringVar(&f.pool, "pool", "", "with --on, the `name` of the pool, if the lab file names no pool")
+	fl.DurationVar(&f.limit, "limit", 0, "with --on, time `limit` of a job; the default is the limit of the pool")
 	fl.BoolVar(&f.detach, "detach", false, "with --on, do not wait for the jobs")
 }
 

@@ -36,10 +36,10 @@ func (a *app) schemaCommand() *cobra.Command {
 		Use:   "schema [lab|published|service|install|guest]",
 		Short: "Print the JSON Schema of lab files, published tables, services, installations or guests, for editors",
 		Long: `schema prints a JSON Schema (2020-12). lab, the default, is the schema of lab files, with
-every driver and workload of this program. The others are published (the tables that audit
-reads), service (service.yaml for image build), install (install.yaml for install plan) and
-guest (the manifests of vm create). An editor with a YAML language server uses the schema if
-the file begins with a line such as:
+every driver and workload of this program. The other names are published (the tables that
+audit reads), service (service.yaml for image build), install (install.yaml for install
+plan) and guest (the manifests of vm create). An editor with a YAML language server uses the
+schema if the file begins with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json

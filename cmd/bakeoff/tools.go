@@ -29,9 +29,9 @@ func (a *app) listTools() *cobra.Command {
 	return listing[tool.Tool, listedTool]{
 		kind: "tool", sample: "fio",
 		short: "List the external benchmark programs and whether this machine has them",
-		long: `tools lists the external benchmark programs that bakeoff can run. Each is a workload of the
-same name. bakeoff installs the programs in the images that it builds; on the bare host you
-must install them.`,
+		long: `tools lists the external benchmark programs that bakeoff can run. Each program is a workload
+of the same name. bakeoff installs the programs in the images that it builds; on the bare
+host you must install them.`,
 		all:  toolall.Tools,
 		name: func(x tool.Tool) string { return x.Doc().Name },
 		look: findTools,

@@ -103,11 +103,10 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl := c.Flags()
 	fl.StringArrayVarP(&f.Commands, "command", "c", nil, "measure this `command`; may be repeated")
 	fl.StringVar(&f.Name, "name", "",
-		"`name` of the run in its folder, on its page and in the index (default: the command)")
+		"`name` of the run, for its folder, its page and the index (default: the command)")
 	fl.StringArrayVarP(&f.Names, "command-name", "n", nil,
 		"`name` of a command in the results; may be repeated, once for each command")
-	fl.StringArrayVar(&f.In, "in", nil, "measure in this environment `ENV`, as if it were an argument; may be "+
-		"repeated")
+	fl.StringArrayVar(&f.In, "in", nil, "measure in the environment `ENV`, like the argument ENV; may be repeated")
 	fl.StringVarP(&f.Shell, "shell", "S", compose.NoShell, "`shell` that runs the commands of -c, such as sh or bash")
 	fl.BoolVarP(&f.direct, "no-shell", "N", false, "the same as --shell none, which is the default")
 	fl.StringArrayVarP(&f.Lists, "parameter-list", "L", nil,

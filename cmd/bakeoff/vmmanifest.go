@@ -203,9 +203,9 @@ func (a *app) vmValidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate create|update [GUEST|BRAND] [-f FILE]",
 		Short: "Check a manifest, or an update of a guest, and change nothing",
-		Long: `validate makes the same checks as create and update. It prints every mistake with its path,
-its value, the reason and what is allowed. The exit code is 1 if there is a mistake. With the
-name of a brand instead of GUEST, validate checks what does not depend on the guest.`,
+		Long: `validate makes the same checks as create and update. For every mistake, it prints the path,
+the value, the reason and what is allowed. The exit code is 1 if there is a mistake. With
+the name of a brand instead of GUEST, validate checks what does not depend on the guest.`,
 		Example: "  bakeoff vm validate create -f web.json\n  bakeoff vm validate update web -f change.json",
 		Args:    cli.Between(1, 2, "create or update"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -266,10 +266,10 @@ func (a *app) vmUpdate() *cobra.Command {
 		Use:   "update GUEST [-f FILE | PROPERTY=VALUE...]",
 		Short: "Change properties of a guest: all that are given, or none",
 		Long: `update reads an update in the form of SmartOS. The update contains properties with their new
-values. The prefixes set_ and remove_ change tags and metadata. The prefixes add_, update_
-and remove_ change nics (found by mac), disks (by path) and filesystems (by target).
-"bakeoff vm get" shows these keys. To standard error, update prints each change, and when it
-takes effect: at once (live), or at the next boot of the guest.`,
+values. Keys with the prefixes set_ and remove_ change tags and metadata. Keys with the
+prefixes add_, update_ and remove_ change nics (found by mac), disks (by path) and
+filesystems (by target). "bakeoff vm get" shows these keys. To standard error, update prints
+each change, and when it takes effect: at once (live), or at the next boot of the guest.`,
 		Example: "  sudo bakeoff vm update web ram=1024 alias=web2\n  sudo bakeoff vm update web -f change.json\n" +
 			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web` + "\n" +
 			`  echo '{"add_disks": [{"size": 1024}]}' | sudo bakeoff vm update web`,
@@ -392,7 +392,7 @@ and networks that no manifest describes. If nothing differs, it changes nothing.
 		},
 	}
 	addManifestFlags(c, &file, &asJSON)
-	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "print the difference and change nothing")
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "print the differences and change nothing")
 	return c
 }
 

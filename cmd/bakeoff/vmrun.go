@@ -132,7 +132,7 @@ code is 0 for a machine, after ^], and if another command stops the guest.`,
 		"enlarge the disk of a machine to this `size`; an ISO image gets an empty disk of this size")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,
 		"put the root of a service into a RAM disk, which is lost when the guest ends")
-	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it.\n"+
+	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves the console.\n"+
 		"The program of a container then has this terminal")
 	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")

@@ -58,7 +58,7 @@ folders stay as they are. See docs/guides/store.md.
 
 RUN is the digest of a bundle, at least six digits of the digest, or the name of the run
 folder. The store is the folder in --store. Without this flag, it is the folder in the
-variable BAKEOFF_STORE; without both, it is the folder store.`,
+environment variable BAKEOFF_STORE; without both, it is the folder store.`,
 		Example: `  bakeoff store init
   bakeoff store add runs
   bakeoff store list --lab nightly
@@ -272,9 +272,10 @@ the next page.`,
 	fl := c.Flags()
 	fl.StringVar(&f.Lab, "lab", "", "list only runs of the lab of this `name`")
 	fl.StringVar(&f.Host, "host", "", "list only runs on the machine of this `name`")
-	fl.StringToStringVar(&f.Labels, "label", nil, "list only runs with this `name=value`; may be repeated")
+	fl.StringToStringVar(&f.Labels, "label", nil, "list only runs with this label `name=value`; may be repeated")
 	fl.IntVar(&f.Most, "most", 50, "show at most this `number` of runs")
-	fl.StringVar(&f.BeforeBegan, "before", "", "show older runs: the value of the key `next` in an earlier list")
+	fl.StringVar(&f.BeforeBegan, "before", "",
+		"show the runs that follow an earlier list: the value of the key `next` in that list")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -565,9 +566,10 @@ func (k *keeper) rebuild() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
 		Short: "Make the index again from the bundles",
-		Long: `rebuild makes the index again from the bundles. Use it if the index was lost or
-damaged, or if you move it to another database. In a database that several stores share,
-rebuild replaces only the runs of this store. Readers see the old index until rebuild ends.`,
+		Long: `rebuild makes the index again from the bundles. Use rebuild if the index was lost or
+damaged, or if you move the index to another database. In a database that several stores
+share, rebuild replaces only the runs of this store. Readers see the old index until rebuild
+ends.`,
 		Example: "  bakeoff store rebuild",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -592,10 +594,10 @@ func (k *keeper) query() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "query SQL [VALUE...]",
 		Short: "Ask the index a question in SQL",
-		Long: `query answers one SELECT. It cannot change the index. The tables to query are runs,
-comparisons and label; docs/guides/store.md lists their columns and ten example queries. The
-first VALUE replaces $1 in the query, the second VALUE replaces $2, and so on. Times are
-text such as 2026-01-02T03:04:05Z. Unknown values are NULL.`,
+		Long: `query executes one SELECT and prints the rows. It cannot change the index. The tables to
+query are runs, comparisons and label; docs/guides/store.md lists their columns and ten
+example queries. The first VALUE replaces $1 in the query, the second VALUE replaces $2, and
+so on. Times are text such as 2026-01-02T03:04:05Z. Unknown values are NULL.`,
 		Example: `  bakeoff store query 'SELECT lab, host, count(*) FROM runs GROUP BY lab, host'
   bakeoff store query 'SELECT name, ratio FROM comparisons WHERE contender = $1 AND began > $2' crun 2026-01
   bakeoff store query --csv 'SELECT * FROM runs' >runs.csv

@@ -22,8 +22,9 @@ func (a reader) bootExport() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export FILE|RUN",
 		Short: "Write a boot in the formats of other programs",
-		Long: "export writes a boot to standard output. FILE is a recording or a file of one of the\nsources; - reads " +
-			"standard input. From a RUN, export writes one boot. The formats are\n\n" + strings.Join(meanings, "\n") + `
+		Long: "export writes a boot to standard output. FILE is a recording, or a file of the sources\nthat bakeoff boot " +
+			"--help lists; - reads standard input. From a RUN, export writes one boot.\nThe formats are\n\n" +
+			strings.Join(meanings, "\n") + `
 
 In the formats folded and pprof, stacks begin at the main function of the kernel, if the
 source records this function. What happened before the main function is in no stack. A frame

@@ -66,7 +66,7 @@ machines. It is also 6 if fleet cannot read a run.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.doFleet(c, f, args) },
 	}
 	f.declareFlags(c, "the margin of the runs", "error `rate` of the verdicts of one lab",
-		"judge only the lab of this `name`")
+		"judge only runs of the lab of this `name`")
 	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; exit with 6 if "+
 		"a comparison could not be judged")
 	return c

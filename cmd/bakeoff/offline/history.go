@@ -174,7 +174,7 @@ store: the newest --most runs of --lab, or of all labs, with their primary metri
 	fl.StringVar(&f.by, "by", string(compare.Relative),
 		"`estimate`: relative (contender / baseline) or direct (the values themselves)")
 	f.declareFlags(c, "the margin of the newest run", "error `rate` of the steps of one lab on one machine",
-		"show only the lab of this `name`")
+		"show only runs of the lab of this `name`")
 	fl.StringVar(&f.store, "store", "", "read the runs from the index of the store in this `folder`")
 	fl.IntVar(&f.most, "most", 1000, "with --store: read this `number` of the newest runs")
 	fl.IntVar(&f.newest, "newest", 0, "use only this `number` of the newest runs for --fail-on; 0: all runs")

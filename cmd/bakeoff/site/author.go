@@ -163,8 +163,8 @@ func (w writer) removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete POST",
 		Short: "Delete a post",
-		Long: `delete asks first, and then removes the file of a post, page or draft. The next build
-removes its page.`,
+		Long: `delete asks for confirmation, and then removes the file of a post, page or draft. The next
+build removes its page.`,
 		Example: "  bakeoff site delete first-post\n  bakeoff site delete --yes src/2025-04-01-first.md",
 		Args:    cli.Each("the post"),
 		RunE: func(c *cobra.Command, args []string) error {

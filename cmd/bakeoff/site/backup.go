@@ -100,9 +100,9 @@ func (w writer) deployCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "deploy [SITE]",
 		Short: "Run the configured command that publishes the output",
-		Long: `deploy prints and runs DEPLOY_COMMAND of config.sh.local, a list of words. It starts the
-program with these arguments in the folder of the site; no shell is involved. BSSG's
-DEPLOY_SCRIPT works too. "site build" never deploys the site.`,
+		Long: `deploy prints and runs the command in DEPLOY_COMMAND of config.sh.local. DEPLOY_COMMAND is a
+list of words: a program and its arguments. deploy starts the program in the folder of the
+site, without a shell. BSSG's DEPLOY_SCRIPT works too. "site build" never deploys the site.`,
 		Example: `  DEPLOY_COMMAND=(rsync -a --delete output/ host:/var/www/blog/)    in config.sh.local
   bakeoff site deploy --dry-run blog
   bakeoff site build blog && bakeoff site deploy blog`,

@@ -23,7 +23,7 @@ func (w writer) listCommand() *cobra.Command {
 
 func (w writer) draftsCommand() *cobra.Command {
 	c := w.listerCommand("drafts [SITE]", "List drafts and scheduled posts",
-		"drafts prints what is not published: drafts, and posts that are dated in the future.",
+		"drafts prints what is not published: drafts, and posts with a date in the future.",
 		func(l site.Listed) bool { return !l.Published })
 	c.AddCommand(w.publish())
 	return c
@@ -149,9 +149,8 @@ func (w writer) themes() *cobra.Command {
 	var preview string
 	c := &cobra.Command{
 		Use: "themes [SITE]", Short: "List the themes, or show them",
-		Long: `themes lists the themes. With --preview, it builds the site once with every
-theme, in folders below DIR; DIR/index.html shows all of them. Without SITE, it uses a
-sample site.`,
+		Long: `themes lists the themes. With --preview, it builds the site once with every theme, in
+folders below DIR; DIR/index.html shows all themes. Without SITE, it uses a sample site.`,
 		Example: "  bakeoff site themes\n  bakeoff site themes --preview previews blog",
 		Args:    cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {

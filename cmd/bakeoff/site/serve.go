@@ -76,7 +76,7 @@ one step, and only if nobody else changed it in the meantime. Ctrl+S saves.`,
 	f := c.Flags()
 	f.IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
 	f.BoolVar(&opt.Drafts, "drafts", false, "show drafts too")
-	f.BoolVar(&opt.Future, "future", false, "show posts that are dated in the future too")
+	f.BoolVar(&opt.Future, "future", false, "also show posts with a date in the future")
 	f.BoolVar(&edit, "edit", false, "serve an editor too")
 	f.BoolVar(&once, "once", false, "do not build again when a file changes")
 	return c

@@ -126,10 +126,10 @@ does not make the page of a month again if its runs did not change.`,
 	f := c.Flags()
 	f.BoolVar(&opt.Force, "force", false, "make every file again")
 	f.BoolVar(&opt.Drafts, "drafts", false, "publish drafts too")
-	f.BoolVar(&opt.Future, "future", false, "publish posts that are dated in the future too")
+	f.BoolVar(&opt.Future, "future", false, "also publish posts with a date in the future")
 	f.StringVar(&opt.Output, "output", "", "`folder` to write to, instead of OUTPUT_DIR")
 	f.StringVar(&opt.Theme, "theme", "", "`theme` to use, instead of THEME")
-	f.StringVar(&store, "store", "", "build the site of the runs of the store in this `folder`")
+	f.StringVar(&store, "store", "", "build the site of the store in this `folder`")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON for each build")
 	f.BoolVar(&watch, "watch", false, "build again when a file changes, and when the date of a post comes")
 	return c
