@@ -30,10 +30,10 @@ func (a *app) compressEstimate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compress-estimate FOLDER",
 		Short: "Estimate the space that a folder takes on ZFS and btrfs, for each compression",
-		Long: `compress-estimate compresses the files of a folder as ZFS would, in records, and
-as btrfs would, in extents. It needs no pool. It applies the allocation rules of
-both file systems: they allocate whole sectors, leave a record uncompressed if
-compression saves too little, and store very small files in their metadata.
+		Long: `compress-estimate compresses the files of a folder as ZFS would, in records, and as btrfs
+would, in extents. It needs no pool of ZFS. It applies the allocation rules of both file
+systems: they allocate whole sectors, leave a record uncompressed if compression saves too
+little, and store very small files in their metadata.
 
 RATIO is what the file system itself would report: for ZFS the property compressratio, which
 counts whole logical blocks. SPACE is the size of the files divided by the space that the
@@ -47,13 +47,13 @@ the program's benchmark in memory (zstd -b). Without the program zstd, bakeoff p
 levels 1, 3, 7 and 11 itself. compress-estimate writes no files other than these temporary
 files.
 
-The estimates were compared with real file systems. They are within 0.2 % of the bytes that
-btrfs allocates (0.5 % for lzo without --force). For gzip, lzjb and zle, they are within 1 %
-of the bytes that zfs-fuse allocates. For gzip and zlib, the compressed size of a folder is
-within 0.5 % of the size that zlib itself produces. The largest measured difference from
-zlib was 0.1 %, on mail, text and programs, at all levels and in records from 4 KiB to 1
-MiB. The output marks estimates that were not compared with a file system: lz4 and zstd on
-ZFS, and zstd without the program.
+The estimates were compared with real file systems. The estimates are within 0.2 % of the
+bytes that btrfs allocates (0.5 % for lzo without --force). For gzip, lzjb and zle, the
+estimates are within 1 % of the bytes that zfs-fuse allocates. For gzip and zlib, the
+compressed size of a folder is within 0.5 % of the size that zlib itself produces. The
+largest measured difference from zlib was 0.1 %, on mail, text and programs, at all levels
+and in records from 4 KiB to 1 MiB. The output marks estimates that were not compared with a
+file system: lz4 and zstd on ZFS, and zstd without the program.
 
 If the folder is larger than --sample, compress-estimate reads a sample and prints the error
 of the estimate (with 95 % confidence).`,

@@ -172,8 +172,8 @@ func (a *app) imageList() *cobra.Command {
 		Use:   "list [COLUMN=VALUE...]",
 		Short: "List the images of the store",
 		Long: `list shows images that runs pulled, and images that "image import" and "image create"
-stored. COLUMN=VALUE shows only the images with that value, and COLUMN=~PART those whose
-value contains the part.`,
+stored. COLUMN=VALUE shows only images with this value in the column, and COLUMN=~PART only
+images whose value contains PART.`,
 		Example: "  bakeoff image list os=linux\n  bakeoff image list -p -o ref,size_bytes name=~alpine",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := l.checkColumns(columnNames(heldColumns)); err != nil {
@@ -230,7 +230,7 @@ func (a *app) imageAncestry() *cobra.Command {
 		Short: "List an image and its origins",
 		Long: `ancestry lists an image, then its origin (the image to which it adds layers), then the
 origin of that image, and so on. An origin that is not in the store has the state absent.
-The image can be used without this origin, because the image itself contains the layers.`,
+The image can be used without this origin, because the image itself contains all layers.`,
 		Example: "  bakeoff image ancestry store:app:2",
 		Args:    cli.Between(1, 1, "IMAGE"),
 		RunE: func(_ *cobra.Command, args []string) error {

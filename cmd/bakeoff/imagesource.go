@@ -172,10 +172,10 @@ func (a *app) imageAvail() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "avail [COLUMN=VALUE...]",
 		Short: "List the images of the sources",
-		Long: `avail asks the sources which images they have. COLUMN=VALUE shows only the images with that
-value, and COLUMN=~PART those whose value contains the part. If a source does not answer,
-avail lists the images of the other sources and ends with exit code 1. If avail cannot read
-an entry, it prints a warning and lists the other entries.
+		Long: `avail asks the sources which images they have. COLUMN=VALUE shows only images with this
+value in the column, and COLUMN=~PART only images whose value contains PART. If a source
+does not answer, avail lists the images of the other sources and ends with exit code 1. If
+avail cannot read an entry, it prints a warning and lists the other entries.
 
 The column importable is yes, no, disk (import needs --disk) or maybe (the kind of file is
 known only after the download). The column refused says why bakeoff cannot import an image.

@@ -68,10 +68,10 @@ prints what will go wrong, why, and the command that fixes it. It changes nothin
 programs and needs no privileges. The facts and the configuration may come from another
 machine.
 
-A finding is an error if the system will not boot or resume, loses data or exposes a key.
-It is a warning if the system works until an ordinary event, such as an update or the loss
-of a disk. It is info if a setting has no effect. The exit code is 3 if lint found
-anything, and 0 otherwise.`,
+A finding is an error if the system will not boot or resume, loses data or exposes a key. A
+finding is a warning if the system works until an ordinary event, such as an update or the
+loss of a disk. A finding is info if a setting has no effect. The exit code is 3 if lint
+found anything, and 0 otherwise.`,
 		Example: `  bakeoff install lint --facts facts.json
   bakeoff install lint --root /mnt --facts facts.json
   ssh server cat facts.json | bakeoff install lint --root copy --facts - --json`,

@@ -94,8 +94,8 @@ replicate adds the second run to the store, and attaches the result to the bundl
 referrer). replicate signs the result with the key of the store. --push sends the run and
 the result to the registry. bakeoff store show REF lists the results of all machines.
 
-The exit code is 0 if every verdict holds, and 3 if one verdict does not hold. It is 6 if
-some answers are inconclusive and all other verdicts hold.`,
+The exit code is 0 if every verdict holds, and 3 if one verdict does not hold. The exit code
+is 6 if some answers are inconclusive and all other verdicts hold.`,
 		Example: `  bakeoff replicate 20260102T030405Z-quick --dry-run
   bakeoff replicate registry.example/team/runs:20260102T030405Z-quick-1a2b3c4d5e6f
   bakeoff replicate 1a2b3c4d5e6f --yes --json | jq .summary

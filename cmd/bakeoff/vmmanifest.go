@@ -337,10 +337,11 @@ func (a *app) vmApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply -f FILE|FOLDER",
 		Short: "Create and update guests until they equal their manifests",
-		Long: `apply reads a manifest, or all .json, .yaml and .yml files of a folder. Each guest in them
-needs a uuid or an alias. apply first prints the differences to standard error. Then it
-creates missing networks and guests, and updates the other guests. It does not change guests
-and networks that no manifest describes. If nothing differs, it changes nothing.`,
+		Long: `apply reads a manifest, or all .json, .yaml and .yml files of a folder. Each guest in a
+manifest needs a uuid or an alias. apply first prints the differences to standard error.
+Then it creates missing networks and guests, and updates the other guests. It does not
+change guests and networks that no manifest describes. If nothing differs, it changes
+nothing.`,
 		Example: "  sudo bakeoff vm apply -f guests.yaml\n  sudo bakeoff vm apply -f guests.d --dry-run",
 		Args:    fileOnly,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -27,10 +27,10 @@ func (a *app) snapshotVerb(use, short, long, example, done string,
 func (a *app) vmCreateSnapshot() *cobra.Command {
 	return a.snapshotVerb("create-snapshot", "Save the state of a guest: disks, manifest, metadata and memory",
 		`create-snapshot saves the disks of a machine, or the written files of a container, together
-with the manifest and its metadata. The snapshot of a running machine includes its memory;
-the machine is paused while the memory is written. A container is paused while its files are
-copied. NAME has 1 to 64 of the characters A-Z a-z 0-9 - _ . : %. "bakeoff vm get" lists the
-snapshots, and "bakeoff vm list -o alias,snapshots" shows their names.`,
+with the manifest and the metadata of the guest. The snapshot of a running machine includes
+its memory; the machine is paused while the memory is written. A container is paused while
+its files are copied. NAME has 1 to 64 of the characters A-Z a-z 0-9 - _ . : %. "bakeoff vm
+get" lists the snapshots, and "bakeoff vm list -o alias,snapshots" shows their names.`,
 		"  sudo bakeoff vm create-snapshot web before-upgrade\n  bakeoff vm get web | jq .snapshots", "created",
 		func(ctx context.Context, g *vm.Guest, name string) error { return g.CreateSnapshot(ctx, name) })
 }

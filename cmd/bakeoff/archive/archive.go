@@ -342,7 +342,7 @@ report and all other commands.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().StringVar(&unpack, "unpack", "", "write the run folder into this `folder`")
+	c.Flags().StringVar(&unpack, "unpack", "", "unpack the run folder into this `folder`")
 	return c
 }
 
@@ -473,7 +473,7 @@ The exit code is 1 if a check fails.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	c.Flags().BoolVar(&full, "full", false, "compute every number again, too")
+	c.Flags().BoolVar(&full, "full", false, "also compute every number again")
 	return c
 }
 

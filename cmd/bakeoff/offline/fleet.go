@@ -56,7 +56,7 @@ results.
 
 With --fail-on the exit code is 3 if a comparison has one of the named verdicts. The exit
 code is 6 if fleet withheld a verdict, for example because there are fewer than five
-machines. It is also 6 if fleet cannot read a run.`,
+machines. The exit code is also 6 if fleet cannot read a run.`,
 		Example: `  bakeoff fleet runs
   bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
   bakeoff fleet runs --html fleet.html

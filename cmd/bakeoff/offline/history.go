@@ -138,12 +138,12 @@ changes). For the runs between two steps, it shows their level (weighted mean). 
 stands for all runs in it. Each machine has a history of its own.
 
 Each run counts as one observation. The spread between runs is part of every interval, so
-one bad day does not count as a regression. A step needs two runs on one side of it and five
-on the other, or three on both. If a step may have happened in the newest runs, history
-prints how many more runs would decide this. It also prints how small a step it would
-probably find after one more run, two more runs, and so on. If nothing changed, at most 5 % of
-histories (--alpha) show a step; all primary comparisons of a lab on one machine share this
-rate.
+one bad day does not count as a regression. A step needs two runs on one side and five runs
+on the other side, or three runs on both sides. If a step may have happened in the newest
+runs, history prints how many more runs would decide this. It also prints the smallest step
+that it would probably find after one more run, two more runs, and so on. If nothing
+changed, at most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on
+one machine share this rate.
 
 history names what else changed at a step: the kernel, the image, files that the lab file
 places in environments, and the labels that bakeoff run --label gave to the runs. Such a
@@ -157,8 +157,9 @@ the exit code depends only on the newest 10 runs of each history. The exit code 
 history left out the newest run or could not read it. The condition suspect is true if the
 newest run is farther from the earlier level than any other run, and farther than chance
 allows. The newest run is then either the first run of a large step or a single disturbed
-run; the next run shows which. With --store, history reads the runs from the index of a
-store: the newest --most runs of --lab, or of all labs, with their primary metrics.`,
+run; the next run shows which. With --store, history reads the newest runs, with their
+primary metrics, from the index of a store: as many runs as --most says, of --lab or of all
+labs.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html

@@ -16,7 +16,7 @@ func (w writer) checkCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [SITE]",
 		Short: "Find broken links within the site",
-		Long: `check reads the built pages, and lists broken links within the site: their file or anchor
+		Long: `check reads the built pages, and lists links within the site to a file or an anchor that
 does not exist. It connects to no server, so it does not check links to other sites. If a
 link is broken, the exit code is 2.`,
 		Example: "  bakeoff site check blog\n  bakeoff site check --json blog",
