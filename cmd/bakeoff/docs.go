@@ -125,8 +125,8 @@ func commandsPage(root *cobra.Command) []byte {
 }
 
 const exitCodesText = `
-If several of the codes 3, 6 and 4 apply, bakeoff uses the first of them in this order. A run with
-missing cells in which a condition is true therefore ends with 3.
+If several of the codes 3, 6 and 4 apply, bakeoff uses the first of them in this order. If a run
+has missing cells and a condition is true, the exit code is therefore 3.
 
 - **3** also ends a run in which nothing went wrong: the results are complete, and a
   condition that you named is true. The lines on standard error name the condition and the
