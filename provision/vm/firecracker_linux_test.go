@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/guest/firecracker"
 	"bakeoff/provision/guest/firecracker/vmmtest"
@@ -36,6 +37,7 @@ type microHost struct {
 	crashes bool   // the guest panics at once
 	disk    string // of fake.Root: the agent answers in the guest
 	kvm     string
+	places  []string // the control groups of guests with an agent
 }
 
 func newMicroHost(t *testing.T) *microHost {
@@ -74,9 +76,35 @@ func (h *microHost) run(c *fake.Call, namespace string) int {
 		if err != nil {
 			return err
 		}
-		go c.Serve(c.Ctx, v.Vsock, fake.Place{Label: v.ID, Root: root, CPUSet: []int{0}}, vmmtest.Greet)
+		place := fake.Place{Label: label(v.ID), Root: root, CPUSet: []int{0}}
+		h.mu.Lock()
+		h.places = append(h.places, place.Label)
+		h.mu.Unlock()
+		v.Ended = func() { // what runs in the guest ends with its process
+			if err := fake.Empty(place.Label); err != nil {
+				c.Failf("%v", err)
+			}
+		}
+		go c.Serve(c.Ctx, v.Vsock, place, vmmtest.Greet)
 		return nil
 	})
+}
+
+// groupsOf are the directories of a control group.
+func groupsOf(t *testing.T, label string) []string {
+	t.Helper()
+	layout, err := cgroup.Detect(context.Background(), local.Conn{})
+	if fault.Is(err, fault.Unsupported) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := layout.Find(context.Background(), local.Conn{}, label)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
 }
 
 // machine is the last one that was started.
@@ -101,6 +129,13 @@ func microStore(t *testing.T) (*Store, *microHost) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	h := newMicroHost(t)
+	t.Cleanup(func() { // after the supervisors, which end in a cleanup registered later
+		for _, place := range h.places {
+			if left := groupsOf(t, place); len(left) > 0 {
+				t.Errorf("the guest left control groups: %q", left)
+			}
+		}
+	})
 	return &Store{State: dir, Host: h, Agent: "bakeoff-agent"}, h
 }
 
