@@ -22,7 +22,8 @@ func (a *app) cleanCommand() *cobra.Command {
 		Long: `clean removes what killed runs left behind: processes, mounts, control groups, networks and
 directories. It also restores kernel settings that a container engine of such a run changed.
 Before a run creates an object, it names the object in a file (a lease). clean reads these
-files, and prints a line for each object. It never touches run folders.
+files, and prints a line for each object. It never touches run folders. clean also removes the
+empty control groups of guests of "bakeoff vm" whose supervisors were killed.
 
 clean removes nothing of a run that is still active, even if that run has a different /run,
 or sees the leases through an overlay file system. If clean cannot find out whether a run is

@@ -15,6 +15,7 @@ import (
 	"bakeoff/lab/manifest"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/provision/lease"
+	"bakeoff/provision/vm"
 	"bakeoff/reach/conn/ssh"
 )
 
@@ -24,6 +25,9 @@ const SSHConnection = "SSH connection"
 
 // ImageBuild is the name of what killed builds of images leave, which have no lease.
 const ImageBuild = "image build"
+
+// GuestGroup is the name of the control groups of guests whose supervisors were killed, which have no lease.
+const GuestGroup = "guest"
 
 // Clean removes what killed runs left on this machine and on the hosts that
 // were leased on; with dryRun it only lists it. A host that cannot be reached
@@ -37,17 +41,19 @@ func (c Controller) Clean(ctx context.Context, dryRun, onlyHere bool) ([]env.Fou
 		err = nil
 	}
 	errs := []error{err}
-	take := func(name string, dirs []string, err error) {
+	take := func(name, kind string, dirs []string, err error) {
 		errs = append(errs, err)
-		left := lists.Map(dirs, func(dir string) string { return "directory " + dir })
+		left := lists.Map(dirs, func(dir string) string { return kind + " " + dir })
 		if len(left) > 0 {
 			found = append(found, env.Found{Lease: lease.Lease{Name: name}, Left: left, Removed: !dryRun && err == nil})
 		}
 	}
 	sockets, err := ssh.Reap(dryRun)
-	take(SSHConnection, sockets, err)
+	take(SSHConnection, "directory", sockets, err)
 	builds, err := c.images().Sweep(ctx, dryRun)
-	take(ImageBuild, builds, err)
+	take(ImageBuild, "directory", builds, err)
+	groups, err := vm.SweepGroups(ctx, dryRun)
+	take(GuestGroup, "control group", groups, err)
 	if onlyHere {
 		return found, errors.Join(errs...)
 	}
@@ -81,6 +87,9 @@ func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host,
 func LeaseText(r lease.Lease) string {
 	if (r.Name == SSHConnection || r.Name == ImageBuild) && r.Driver == "" {
 		return r.Name + " of a killed run"
+	}
+	if r.Name == GuestGroup && r.Driver == "" {
+		return r.Name + " of a killed supervisor"
 	}
 	where := ""
 	if r.Host != "" && r.Host != env.LocalHost {

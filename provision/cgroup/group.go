@@ -171,6 +171,25 @@ func (g *Group) Extend(ctx context.Context, hierarchy string) error {
 	return g.mkdir(ctx, path.Join(hierarchy, parent))
 }
 
+// Labels returns the labels of all groups of bakeoff on the host, sorted.
+func (l Layout) Labels(ctx context.Context, host conn.Conn) ([]string, error) {
+	var out []string
+	for _, h := range l.hierarchies() {
+		g := Group{files: conn.FilesOf(host)}
+		names, err := g.siblings(ctx, path.Join(h, parent, "any"))
+		if err != nil {
+			return nil, fault.Op("control groups", err)
+		}
+		for _, n := range names {
+			if name.ValidLabel(n) && !kernelFile(n) {
+				out = append(out, n)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
 func (l Layout) group(host conn.Conn, label string) (*Group, error) {
 	if !name.ValidLabel(label) {
 		return nil, fault.New(fault.Invalid, "control group: %q is not a label: use 1 to 40 of the characters a-z, 0-9 "+
@@ -625,6 +644,32 @@ func (g *Group) Remove(ctx context.Context) error {
 	g.dirs = nil
 	g.layout.Tidy(ctx, g.host)
 	return nil
+}
+
+// RemoveEmpty removes the group and the groups below it, and kills nothing. The kernel refuses to
+// remove what has processes.
+func (g *Group) RemoveEmpty(ctx context.Context) error {
+	for _, d := range g.dirs {
+		if err := g.rmdir(ctx, d, 0); err != nil {
+			return fault.Op("control group "+g.label, err)
+		}
+	}
+	g.dirs = nil
+	g.layout.Tidy(ctx, g.host)
+	return nil
+}
+
+func (g *Group) rmdir(ctx context.Context, dir string, level int) error {
+	below, err := g.below(ctx, dir)
+	for _, d := range below {
+		if err == nil && level < depth {
+			err = g.rmdir(ctx, d, level+1)
+		}
+	}
+	if err == nil {
+		err = g.files.Rmdir(ctx, dir)
+	}
+	return err
 }
 
 // Tidy removes the common parents if they have no groups. The kernel refuses to

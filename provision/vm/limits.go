@@ -2,13 +2,18 @@ package vm
 
 import (
 	"context"
+	"os"
 	"runtime"
+	"strings"
+	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn/local"
 )
 
 // limited are the limits of a guest that can change while it runs.
@@ -198,4 +203,62 @@ func (s *Store) removeGroup(ctx context.Context, uuid string) error {
 		return err
 	}
 	return group.Remove(ctx)
+}
+
+// settled is how long a control group without processes must exist before it counts as left over: the processes
+// of a guest that starts are not in its group yet.
+const settled = time.Minute
+
+// SweepGroups removes the control groups that killed supervisors of guests left on this machine, and returns their
+// directories; with dryRun it only lists them. These are groups without processes: also those of guests of another
+// state folder, or of a folder that nobody has any more.
+func SweepGroups(ctx context.Context, dryRun bool) (found []string, err error) {
+	host := local.Conn{}
+	layout, err := cgroup.Detect(ctx, host)
+	if os.Getuid() != 0 || fault.Is(err, fault.Unsupported) {
+		return nil, nil // a guest has a control group only if root started it
+	}
+	if err != nil {
+		return nil, err
+	}
+	labels, err := layout.Labels(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range labels {
+		if uuid, ok := strings.CutPrefix(l, label("")); !ok || !name.ValidUUID(uuid) {
+			continue
+		}
+		group, err := layout.Adopt(ctx, host, l, cgroup.Limits{})
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return found, err
+		}
+		dirs := group.Dirs()
+		if used, err := group.Occupied(ctx); used || err != nil || young(dirs) {
+			continue
+		}
+		if !dryRun {
+			if err := group.RemoveEmpty(ctx); err != nil {
+				if used, _ := group.Occupied(ctx); used {
+					continue // by a guest that has just started
+				}
+				return found, err
+			}
+		}
+		found = append(found, dirs...)
+	}
+	return found, nil
+}
+
+// young tells whether one of the directories is not settled yet, or was removed meanwhile.
+func young(dirs []string) bool {
+	for _, d := range dirs {
+		if info, err := os.Stat(d); err != nil || time.Since(info.ModTime()) < settled {
+			return true
+		}
+	}
+	return false
 }
