@@ -350,7 +350,7 @@ nothing.`,
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()
-			networks, steps, err := a.planApply(file)
+			networks, steps, err := a.planApply(ctx, file)
 			if err != nil {
 				return a.problemsFirst(err, asJSON)
 			}
@@ -420,7 +420,7 @@ func (s *applyStep) print(a *app) {
 }
 
 // planApply finds what differs between manifests and what exists.
-func (a *app) planApply(at string) (networks []networkStep, steps []*applyStep, err error) {
+func (a *app) planApply(ctx context.Context, at string) (networks []networkStep, steps []*applyStep, err error) {
 	files, err := manifestFiles(at)
 	if err != nil {
 		return nil, nil, err
@@ -477,7 +477,7 @@ func (a *app) planApply(at string) (networks []networkStep, steps []*applyStep, 
 				continue
 			}
 			seen[s.Name] = file
-			if err := a.compare(s, tags); err != nil {
+			if err := a.compare(ctx, s, tags); err != nil {
 				p := manifest.ProblemsOf(err)
 				if p == nil {
 					return nil, nil, err
@@ -494,7 +494,7 @@ func (a *app) planApply(at string) (networks []networkStep, steps []*applyStep, 
 }
 
 // compare finds the guest of a step and what differs.
-func (a *app) compare(s *applyStep, tags vm.Tags) (err error) {
+func (a *app) compare(ctx context.Context, s *applyStep, tags vm.Tags) (err error) {
 	s.have, err = a.guest(s.Name)
 	if fault.Is(err, fault.NotFound) || err == nil && s.have.UUID != s.want.UUID && s.have.Alias != s.want.Alias {
 		s.have, s.Create = nil, true
@@ -504,7 +504,7 @@ func (a *app) compare(s *applyStep, tags vm.Tags) (err error) {
 		return err
 	}
 	s.have.Adopt(&s.want)
-	s.Changes, err = s.have.Planned(s.want, tags)
+	s.Changes, err = s.have.Planned(ctx, vm.Origin{Images: a.imageStore(), Dir: s.dir}, s.want, tags)
 	return err
 }
 

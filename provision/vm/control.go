@@ -27,13 +27,16 @@ type Stop struct {
 
 // request is what a command asks the supervisor for.
 type request struct {
-	// Do is stop, reboot, kill, limit, resolvers, screen, resize, snapshot, drop-snapshot or finish.
+	// Do is stop, reboot, kill, limit, resolvers, screen, resize, snapshot, drop-snapshot, finish or foresee.
 	Do      string    `json:"do"`
 	Stop    Stop      `json:"stop,omitzero"`
 	Signal  int       `json:"signal,omitempty"`
 	Name    string    `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
 	limited           // the new limits
-	live    *[]string // gets the paths of disks that changed at once, for the answer
+	live    *[]string // gets the paths of disks that change at once, for the answer
+	// Boot and Grow are what the machine would start from, and the disks that would grow: as in next.
+	Boot *Boot            `json:"boot,omitempty"`
+	Grow map[string]int64 `json:"grow,omitempty"`
 	// VNCPort and VNCPassword are those of the screen of a machine, as in its manifest.
 	VNCPort     int       `json:"vnc_port,omitzero"`
 	VNCPassword string    `json:"vnc_password,omitempty"`
@@ -43,7 +46,7 @@ type request struct {
 
 // reply is the answer of the supervisor.
 type reply struct {
-	Live  []string   `json:"live,omitempty"` // the paths of disks that changed at once
+	Live  []string   `json:"live,omitempty"` // the paths of disks that change at once
 	Error string     `json:"error,omitempty"`
 	Kind  fault.Kind `json:"kind,omitempty"`
 }
@@ -57,7 +60,7 @@ func (g *Guest) ask(ctx context.Context, r request) error {
 	return err
 }
 
-// askLive is ask, and returns the paths of disks that changed at once.
+// askLive is ask, and returns the paths of disks that change at once.
 func (g *Guest) askLive(ctx context.Context, r request) (live []string, _ error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unix", g.Path(socketCtl))

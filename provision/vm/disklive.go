@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +53,7 @@ func (g *Guest) replaceRunning(ctx context.Context, n next, b Boot, fill fill) (
 // finishLive makes the guest the next one while its machine runs. A disk that cannot change while the machine
 // runs waits for its next start. Only a disk that cannot grow makes all of it fail.
 func (m *machine) finishLive(ctx context.Context) (live []string, err error) {
-	g, v := m.v.g, m.v
+	g := m.v.g
 	n, err := g.coming()
 	if n == nil || err != nil {
 		return nil, err
@@ -63,12 +64,12 @@ func (m *machine) finishLive(ctx context.Context) (live []string, err error) {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Grow)) {
-		at := slices.IndexFunc(v.boot.Disks, func(x qemu.Disk) bool { return x.Path == name })
+		at, seen := m.diskAt(name)
 		if at < 0 { // the machine does not have it yet
 			err = disk.Grow(ctx, g.store.Host, g.Path(name), formatOf(g.Driver), n.Grow[name])
 		} else {
 			err = m.ResizeDisk(ctx, at, n.Grow[name])
-			if manifest.SeesSize(v.boot.Disks[at].Controller) {
+			if seen {
 				live = append(live, g.Path(name))
 			}
 		}
@@ -94,24 +95,80 @@ func (m *machine) finishLive(ctx context.Context) (live []string, err error) {
 	return live, errors.Join(os.RemoveAll(gone), atomicfile.Rename(dir, gone), os.RemoveAll(gone))
 }
 
-// addDisks gives the running machine the disks at the end of what it starts from, if all others are as they
-// were, and returns the paths of those that it has now.
+// addDisks gives the running machine the disks that it can get, and returns the paths of those that it has now.
 func (m *machine) addDisks(ctx context.Context, to manifest.Guest, b Boot) (live []string) {
+	v := m.v
+	for _, d := range m.addable(b) {
+		x := v.diskOf(to, d)
+		if err := m.AddDisk(ctx, len(v.boot.Disks), x); err != nil {
+			fmt.Fprintf(v.log, "add disk %s: %v\n", x.Path, err)
+			return live
+		}
+		v.boot.Disks = append(slices.Clone(v.boot.Disks), d)
+		live = append(live, x.Path)
+	}
+	return live
+}
+
+// addable are the disks at the end of what the machine starts from that it can get while it runs: none if
+// another disk is not as it was.
+func (m *machine) addable(b Boot) (out []qemu.Disk) {
 	v := m.v
 	have := len(v.boot.Disks)
 	if len(v.extra.Disks) > 0 || len(b.Disks) < have || !sameDisks(v.boot.Disks, b.Disks[:have]) {
 		return nil
 	}
-	for i := have; i < len(b.Disks); i++ {
-		x := v.diskOf(to, b.Disks[i])
-		if err := m.AddDisk(ctx, i, x); err != nil {
-			fmt.Fprintf(v.log, "add disk %s: %v\n", x.Path, err)
-			return live
+	for _, d := range b.Disks[have:] {
+		if !m.AddsDisk(d) {
+			break
 		}
-		v.boot.Disks = append(slices.Clone(v.boot.Disks), b.Disks[i])
-		live = append(live, x.Path)
+		out = append(out, d)
+	}
+	return out
+}
+
+// diskAt is the number of a disk of the running machine; -1 if it does not have it. seen tells whether the
+// machine sees at once that the disk has grown.
+func (m *machine) diskAt(name string) (at int, seen bool) {
+	has := m.v.boot.Disks
+	at = slices.IndexFunc(has, func(x qemu.Disk) bool { return x.Path == name })
+	return at, at >= 0 && manifest.SeesSize(has[at].Controller)
+}
+
+// foresee returns the paths of the disks that finishLive would change at once.
+func (m *machine) foresee(b Boot, grow map[string]int64) (live []string) {
+	for _, name := range slices.Sorted(maps.Keys(grow)) {
+		if _, seen := m.diskAt(name); seen {
+			live = append(live, m.v.g.Path(name))
+		}
+	}
+	for _, d := range m.addable(b) {
+		live = append(live, m.v.g.file(d.Path))
 	}
 	return live
+}
+
+// foresee corrects when changes of disks would take effect: the machine that runs decides it, as for Become.
+func (g *Guest) foresee(ctx context.Context, from Origin, m manifest.Guest, changes []manifest.Change) error {
+	if reflect.DeepEqual(g.Disks, m.Disks) || onlyCompression(g.Disks, m.Disks) {
+		return nil
+	}
+	var b Boot
+	if err := readJSON(g.Path(fileBoot), &b); err != nil {
+		return err
+	}
+	n, b, _, err := g.changeDisks(ctx, from, &m, b)
+	if err != nil || g.Supervisor == 0 {
+		return err
+	}
+	live, err := g.askLive(ctx, request{Do: "foresee", Boot: &b, Grow: n.Grow})
+	if fault.Is(err, fault.Invalid) {
+		return nil // a supervisor of an earlier version does not know the request
+	}
+	if err == nil {
+		diskMoments(changes, g.Guest, m, live)
+	}
+	return err
 }
 
 // sameDisks tells whether a machine with one list of disks is built like one with the other.
@@ -160,8 +217,8 @@ func (m *machine) fits() error {
 }
 
 // diskMoments corrects when the changes of disks of a machine that runs take effect: live are the paths of
-// the disks that changed at once.
-func (g *Guest) diskMoments(changes []manifest.Change, old manifest.Guest, live []string) {
+// the disks that change at once.
+func diskMoments(changes []manifest.Change, old, to manifest.Guest, live []string) {
 	for i := range changes {
 		c := &changes[i]
 		parts := strings.Split(c.Path, ".")
@@ -169,10 +226,10 @@ func (g *Guest) diskMoments(changes []manifest.Change, old manifest.Guest, live 
 			continue
 		}
 		number, err := strconv.Atoi(parts[1])
-		if err != nil || number >= len(g.Disks) {
+		if err != nil || number >= len(to.Disks) {
 			continue
 		}
-		d := g.Disks[number]
+		d := to.Disks[number]
 		known := slices.ContainsFunc(old.Disks, func(o manifest.Disk) bool { return o.Path == d.Path })
 		c.When = manifest.NextBoot
 		if slices.Contains(live, d.Path) && (!known || parts[2] == "size") {

@@ -289,7 +289,7 @@ func TestApplyDisks(t *testing.T) {
 	apply := func(text string) (string, error) {
 		m := read(t, text)
 		g.Adopt(&m)
-		planned, perr := g.Planned(m, s.Tags())
+		planned, perr := g.Planned(t.Context(), Origin{}, m, s.Tags())
 		changes, err := g.Become(t.Context(), Origin{}, m)
 		if (perr == nil) != (err == nil) || len(planned) > 0 != (len(changes) > 0) && err == nil {
 			t.Errorf("%s: planned %v, %v, and made %v, %v", text, planned, perr, changes, err)

@@ -171,7 +171,7 @@ func (g *Guest) Update(ctx context.Context, from Origin, file string, src []byte
 // changes.
 func (g *Guest) Become(ctx context.Context, from Origin, m manifest.Guest) ([]manifest.Change, error) {
 	return g.replace(ctx, from, func(old manifest.Guest) (manifest.Guest, error) {
-		_, err := g.Planned(m, g.store.Tags())
+		_, err := g.planned(m, g.store.Tags())
 		return m, err
 	})
 }
@@ -224,7 +224,7 @@ func (g *Guest) replace(ctx context.Context, from Origin,
 		live, err = g.replaceDisks(ctx, from, m)
 		changes = manifest.Diff(old, g.Guest) // with the paths of new disks
 		if g.moments(changes); g.Supervisor != 0 {
-			g.diskMoments(changes, old, live)
+			diskMoments(changes, old, g.Guest, live)
 		}
 	}
 	if err != nil {
@@ -338,7 +338,15 @@ func (g *Guest) moments(changes []manifest.Change) {
 }
 
 // Planned is what Become would change.
-func (g *Guest) Planned(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
+func (g *Guest) Planned(ctx context.Context, from Origin, m manifest.Guest, tags Tags) ([]manifest.Change, error) {
+	changes, err := g.planned(m, tags)
+	if err == nil {
+		err = g.foresee(ctx, from, m, changes)
+	}
+	return changes, err
+}
+
+func (g *Guest) planned(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 	changes, err := g.Check(m, tags)
 	if lost := g.lostDisks(m); len(lost) > 0 {
 		err = fault.Wrap(fault.Invalid, "", append(manifest.ProblemsOf(err), lost...))

@@ -327,6 +327,11 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 					*a.live, err = m.finishLive(ctx)
 				}
 				a.answer(err)
+			case "foresee":
+				if m, ok := in.(*machine); ok && a.Boot != nil {
+					*a.live = m.foresee(*a.Boot, a.Grow)
+				}
+				a.answer(nil)
 			case "snapshot":
 				a.answer(v.g.takeSnapshot(ctx, a.Name, in))
 			case "drop-snapshot":

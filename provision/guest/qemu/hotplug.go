@@ -41,6 +41,28 @@ func TakesSlot(controller string) bool { return controller == VirtioBlk || contr
 // ErrNoSlot is the error of AddDisk for a disk that a machine cannot get while it runs.
 var ErrNoSlot = errors.New("a running machine cannot get this disk")
 
+// AddsDisk tells whether AddDisk can give the running machine a disk.
+func (m *Machine) AddsDisk(d Disk) bool {
+	driver, _ := m.placeOf(d)
+	return driver != ""
+}
+
+// placeOf is where the running machine gets a disk; "" if it cannot get it.
+func (m *Machine) placeOf(d Disk) (driver, bus string) {
+	switch {
+	case d.CDROM || d.Folder != "":
+		return "", ""
+	case d.Controller == VirtioSCSI &&
+		slices.ContainsFunc(m.Disks, func(x Disk) bool { return x.Controller == VirtioSCSI }):
+		return "scsi-hd", "scsi.0"
+	case d.Slot <= 0 || d.Slot > m.Slots || !TakesSlot(d.Controller):
+		return "", ""
+	case d.Controller == VirtioBlk:
+		return "virtio-blk-pci", slotName(d.Slot)
+	}
+	return d.Controller, slotName(d.Slot)
+}
+
 // AddDisk gives the running machine a disk, which becomes number i of its disks. A disk on the SCSI
 // controller needs a machine that has it, any other one a slot.
 func (g *Guest) AddDisk(ctx context.Context, i int, d Disk) error {
@@ -51,20 +73,11 @@ func (g *Guest) AddDisk(ctx context.Context, i int, d Disk) error {
 	if d.PhysicalBlock > 0 {
 		device["physical_block_size"] = d.PhysicalBlock
 	}
-	hasSCSI := slices.ContainsFunc(g.Disks, func(x Disk) bool { return x.Controller == VirtioSCSI })
-	switch {
-	case d.CDROM || d.Folder != "":
-		return ErrNoSlot
-	case d.Controller == VirtioSCSI && hasSCSI:
-		device["driver"], device["bus"] = "scsi-hd", "scsi.0"
-	case d.Slot > 0 && d.Slot <= g.Slots && TakesSlot(d.Controller):
-		device["driver"], device["bus"] = d.Controller, slotName(d.Slot)
-		if d.Controller == VirtioBlk {
-			device["driver"] = "virtio-blk-pci"
-		}
-	default:
+	driver, bus := g.placeOf(d)
+	if driver == "" {
 		return ErrNoSlot
 	}
+	device["driver"], device["bus"] = driver, bus
 	storage := map[string]any{"node-name": idOfDisk(i), "driver": d.Format,
 		"file": map[string]any{"driver": "file", "filename": d.Path, "aio": d.AIO}}
 	if err := g.Execute(ctx, "blockdev-add", storage, nil); err != nil {

@@ -101,9 +101,9 @@ func TestDisksOfMachine(t *testing.T) {
 // A PC gets disks while it runs, up to the number of its slots, and they grow. A snapshot keeps them, with
 // the memory of the machine, and a rollback brings the machine back to its memory.
 func TestDisksOfRunningPC(t *testing.T) {
-	h := home(t)
+	h, web := home(t), service(t, "web")
 	do(t, h, "create", "-f", file(t, "d.json",
-		fmt.Sprintf(`{"brand": "bhyve", "alias": "d", "image": %q, "ram": 128}`, service(t, "web"))))
+		fmt.Sprintf(`{"brand": "bhyve", "alias": "d", "image": %q, "ram": 128}`, web)))
 	sizes := func() string { // without the root; Linux names disks in the order in which it finds them
 		out := do(t, h, "exec", "d", "--", "sh", "-c",
 			"for d in /sys/block/vd[b-z]; do echo $(($(cat $d/size) >> 11)); done | sort -n")
@@ -142,6 +142,16 @@ func TestDisksOfRunningPC(t *testing.T) {
 	}
 	seen("16")
 	do(t, h, "reboot", "d")
+	seen("16")
+	// A dry run of apply predicts what the update then does.
+	foreseen := foresee(t, h, change(`{"brand": "bhyve", "alias": "d", "image": %q, "ram": 128, "cpu_cap": 200,
+		"disks": [{"size": 24}, {"size": 1}, {"size": 2}, {"size": 3}, {"size": 5, "model": "ahci"}]}`, web))
+	for path, want := range map[string]manifest.When{"disks.0.size": manifest.Live, "disks.1.size": manifest.Live,
+		"disks.3.size": manifest.Live, "disks.4.size": manifest.NextBoot, "cpu_cap": manifest.Live} {
+		if foreseen[path] != want {
+			t.Errorf("apply --dry-run predicts that %s takes effect %q, want %q", path, foreseen[path], want)
+		}
+	}
 	seen("16")
 	at = moments(t, h, "d",
 		change(`{"add_disks": [{"size": 1}, {"size": 2}, {"size": 3}, {"size": 5, "model": "ahci"}]}`))
@@ -220,8 +230,27 @@ func moments(t *testing.T, h e2e.Home, name, change string) map[string]manifest.
 	if err := json.Unmarshal([]byte(do(t, h, "update", name, "-f", change, "--json")), &plan); err != nil {
 		t.Fatal(err)
 	}
+	return momentsOf(plan.Changes)
+}
+
+// foresee returns when each change of a guest would take effect, as apply --dry-run predicts it.
+func foresee(t *testing.T, h e2e.Home, text string) map[string]manifest.When {
+	t.Helper()
+	var plan struct {
+		Guests []struct{ Changes []manifest.Change }
+	}
+	if err := json.Unmarshal([]byte(do(t, h, "apply", "-n", "--json", "-f", text)), &plan); err != nil {
+		t.Fatal(err)
+	}
+	if len(plan.Guests) != 1 {
+		t.Fatalf("%+v", plan)
+	}
+	return momentsOf(plan.Guests[0].Changes)
+}
+
+func momentsOf(changes []manifest.Change) map[string]manifest.When {
 	out := map[string]manifest.When{}
-	for _, c := range plan.Changes {
+	for _, c := range changes {
 		out[c.Path] = c.When
 	}
 	return out
