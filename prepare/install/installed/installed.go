@@ -308,3 +308,25 @@ func (s System) ESPs() (out []Partition) {
 	}
 	return out
 }
+
+// CacheStrings returns the strings of a cache of pools as JSON. In its packed list, the name of a
+// value comes before it.
+func CacheStrings(data string) json.RawMessage {
+	var pairs []map[string]string
+	name := ""
+	for _, s := range strings.FieldsFunc(data, func(r rune) bool { return r < ' ' || r > '~' }) {
+		if s = strings.TrimSpace(s); len(s) < 3 {
+			continue
+		}
+		label := ""
+		if name == "hostname" {
+			label = name
+		}
+		pairs, name = append(pairs, map[string]string{label: s}), s
+	}
+	out, err := json.Marshal(pairs)
+	if err != nil {
+		return nil
+	}
+	return out
+}

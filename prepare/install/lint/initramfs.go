@@ -248,31 +248,9 @@ func (l *linter) checkInitramfs() {
 	}
 	if l.exists("etc/zfs/zpool.cache") {
 		if data := l.text("etc/zfs/zpool.cache"); data != "" {
-			l.checkPoolCache("etc/zfs/zpool.cache", cacheStrings(data))
+			l.checkPoolCache("etc/zfs/zpool.cache", installed.CacheStrings(data))
 		}
 	}
-}
-
-// cacheStrings returns the strings of a cache of pools as JSON. In its packed list, the name of a
-// value comes before it.
-func cacheStrings(data string) json.RawMessage {
-	var pairs []map[string]string
-	name := ""
-	for _, s := range strings.FieldsFunc(data, func(r rune) bool { return r < ' ' || r > '~' }) {
-		if s = strings.TrimSpace(s); len(s) < 3 {
-			continue
-		}
-		label := ""
-		if name == "hostname" {
-			label = name
-		}
-		pairs, name = append(pairs, map[string]string{label: s}), s
-	}
-	out, err := json.Marshal(pairs)
-	if err != nil {
-		return nil
-	}
-	return out
 }
 
 var live = lazy.Compile(`(?i)(^|[^a-z])live([^a-z]|$)|^archiso$`)

@@ -73,6 +73,9 @@ func (m machine) kernels() ([]installed.Kernel, map[string]installed.Initramfs) 
 	return kernels, images
 }
 
+// poolCache is the cache of pools.
+const poolCache = "/etc/zfs/zpool.cache"
+
 // initramfs reads an initial RAM disk with lsinitrd, or with lsinitramfs.
 func (m machine) initramfs(name string) installed.Initramfs {
 	var i installed.Initramfs
@@ -91,6 +94,9 @@ func (m machine) initramfs(name string) installed.Initramfs {
 				}
 				*f.to = &text
 			}
+		}
+		if data, ok := m.output("lsinitrd", "--file", poolCache, name); ok && slices.Contains(i.Files, poolCache) {
+			i.PoolCache = installed.CacheStrings(data)
 		}
 	} else if out, ok := m.output("lsinitramfs", name); ok {
 		for line := range strings.Lines(out) {

@@ -89,6 +89,7 @@ func Read(ctx context.Context, c conn.Conn) (installed.System, error) {
 	s.Modes = m.modes(s)
 	s.Hibernation = hibernates(s, m.file("/proc/cmdline"))
 	s.Bootloader = m.bootloader(s)
+	s.ZBM, s.UKI = m.menu(s), m.unified(s)
 	return s, ctx.Err()
 }
 
@@ -243,7 +244,7 @@ func (m machine) bootloader(s installed.System) string {
 			loader := strings.ToLower(e.Loader)
 			switch {
 			case e.Number != s.EFI.Current:
-			case strings.Contains(loader, `\zbm\`), strings.Contains(loader, "zfsbootmenu"):
+			case isMenu(loader):
 				return "zfsbootmenu"
 			case strings.Contains(loader, "grub"), strings.Contains(loader, "shim"):
 				return "grub"
@@ -340,6 +341,7 @@ func JSON(s installed.System) ([]byte, error) {
 	nullUnknown(all, "ram_bytes")
 	nullUnknown(all["os"], "id", "version", "arch", "init", "libc")
 	nullUnknown(all["firmware"], "mode")
+	nullUnknown(all["zbm"], "version", "openzfs")
 	disks, _ := all["disks"].([]any)
 	for _, d := range disks {
 		nullUnknown(d, "by_id", "serial", "size", "logical", "physical")
