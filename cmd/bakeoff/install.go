@@ -63,10 +63,13 @@ func (a *app) installLint() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint --facts FILE [--root DIR]",
 		Short: "Find what will go wrong on a system whose root is on ZFS",
-		Long: `lint reads the facts of an installed system and the configuration below its root. It
-prints what will go wrong, why, and the command that fixes it. It changes nothing, runs no
-programs and needs no privileges. The facts and the configuration may come from another
-machine.
+		Long: `lint reads the facts of an installed system. It prints what will go wrong, why, and the
+command that fixes it. It changes nothing, runs no programs and needs no privileges. The
+facts may come from another machine.
+
+The facts of probe contain the configuration files that lint reads. With --root, lint reads
+these files below a folder instead. If there are no files, lint skips the checks that need
+them.
 
 A finding is an error if the system will not boot or resume, loses data or exposes a key. A
 finding is a warning if the system works until an ordinary event, such as an update or the
@@ -85,12 +88,16 @@ found anything, and 0 otherwise.`,
 			if err != nil {
 				return err
 			}
-			root, err := os.OpenRoot(rootDir)
-			if err != nil {
-				return fileError(err)
+			files := installed.Root(s.Files)
+			if rootDir != "" {
+				root, err := os.OpenRoot(rootDir)
+				if err != nil {
+					return fileError(err)
+				}
+				defer root.Close()
+				files = root.FS()
 			}
-			defer root.Close()
-			found := lint.Check(s, root.FS())
+			found := lint.Check(s, files)
 			safetext.Scrub(&found, safetext.Line)
 			if asJSON {
 				if found == nil {
@@ -109,7 +116,7 @@ found anything, and 0 otherwise.`,
 	c.Flags().BoolVar(&asJSON, "json", false,
 		"print a JSON list; each object has the keys finding, where, severity, why and fix")
 	c.Flags().StringVar(&factsFile, "facts", "", "`file` with the facts; - is standard input")
-	c.Flags().StringVar(&rootDir, "root", "/", "`folder` with the files of the system")
+	c.Flags().StringVar(&rootDir, "root", "", "`folder` with the files of the system, instead of those in the facts")
 	return c
 }
 

@@ -45,6 +45,7 @@ type System struct {
 	Packages    map[string]string            `json:"packages"` // versions
 	Services    []string                     `json:"services"` // those that are enabled
 	Modes       map[string]string            `json:"modes"`    // octal, by absolute path
+	Files       map[string]File              `json:"files"`    // of the configuration, by path
 	Hibernation bool                         `json:"hibernation"`
 	Bootloader  string                       `json:"bootloader,omitempty"` // "" with ZBM: ZFSBootMenu
 }

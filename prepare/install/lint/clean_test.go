@@ -168,5 +168,8 @@ func TestCleanSystems(t *testing.T) {
 		for _, f := range check(m) {
 			t.Errorf("%s: false alarm: %+v", name, f)
 		}
+		for _, f := range checkSent(t, m) {
+			t.Errorf("%s: false alarm from the facts alone: %+v", name, f)
+		}
 	}
 }

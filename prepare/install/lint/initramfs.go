@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -269,8 +270,8 @@ func (l *linter) checkPoolCache(where string, facts json.RawMessage) {
 	look = func(label string, v any) {
 		switch v := v.(type) {
 		case map[string]any:
-			for k, e := range v {
-				look(strings.ToLower(k), e)
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				look(strings.ToLower(k), v[k])
 			}
 		case []any:
 			for _, e := range v {
@@ -282,7 +283,7 @@ func (l *linter) checkPoolCache(where string, facts json.RawMessage) {
 				label == "hostname" && name != "" && v != name,
 				strings.HasPrefix(v, "/dev/") && !strings.ContainsAny(v, " \n\x00") && !l.knowsDevice(v),
 				v != name && live.MatchString(v):
-				foreign = v
+				foreign = cmp.Or(foreign, v)
 			}
 		}
 	}

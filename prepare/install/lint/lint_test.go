@@ -2,11 +2,13 @@ package lint
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +25,40 @@ func check(m *machine) []Finding {
 		return Check(m.System, nil)
 	}
 	return Check(m.System, m.files)
+}
+
+// checkSent writes the facts of a machine and its configuration as probe does, and judges what
+// another machine reads of them.
+func checkSent(t *testing.T, m *machine) []Finding {
+	t.Helper()
+	s := m.System
+	if m.files != nil {
+		s.Files = map[string]installed.File{}
+	}
+	keys := newLinter(m.System, m.files).keys // probe looks for them by their names
+	for name, f := range m.files {
+		isKey := slices.ContainsFunc(keys, func(k key) bool { return k.path == "/"+name })
+		switch there, content := installed.Configured(name); {
+		case isKey:
+			s.Files[name] = installed.File{Withheld: true}
+		case !there:
+		case f.Mode&fs.ModeSymlink != 0:
+			s.Files[name] = installed.File{Link: string(f.Data)}
+		case content:
+			s.Files[name] = installed.FileOf(name, f.Data)
+		default:
+			s.Files[name] = installed.File{Withheld: true}
+		}
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = installed.Read("facts", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Check(s, installed.Root(s.Files))
 }
 
 const (
@@ -621,6 +657,9 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			found := check(m)
 			if len(found) != 1 {
 				t.Fatalf("%d findings: %+v", len(found), found)
+			}
+			if sent := checkSent(t, m); c.name != "passphrase-length" && !slices.Equal(sent, found) {
+				t.Errorf("from the facts alone: %+v, want %+v", sent, found)
 			}
 			f := found[0]
 			if f.Name != c.name || f.Where != c.where {

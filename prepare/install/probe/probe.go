@@ -87,6 +87,7 @@ func Read(ctx context.Context, c conn.Conn) (installed.System, error) {
 	s.Kernels, s.Initramfs = m.kernels()
 	s.Packages, s.Services = m.packages(), m.services()
 	s.Modes = m.modes(s)
+	s.Files = m.configuration(s.Modes)
 	s.Hibernation = hibernates(s, m.file("/proc/cmdline"))
 	s.Bootloader = m.bootloader(s)
 	s.ZBM, s.UKI = m.menu(s), m.unified(s)
