@@ -64,6 +64,15 @@ type Firmware struct {
 	Mode       string `json:"mode"` // uefi or bios
 	EFIVars    *bool  `json:"efivars"`
 	SecureBoot *bool  `json:"secure_boot"`
+	// MOK are the keys of the machine owner that are enrolled, and that of the vendor of shim; nil is
+	// unknown.
+	MOK []Certificate `json:"mok"`
+}
+
+// Certificate is a certificate of a key. Serial is its serial number, as modinfo writes it: AB:00:CD.
+type Certificate struct {
+	Subject string `json:"subject"` // its common name
+	Serial  string `json:"serial"`
 }
 
 // Disk is a disk with a GPT. Sizes are bytes; Logical and Physical are its sectors.
@@ -203,6 +212,8 @@ type Kernel struct {
 	Initramfs        string `json:"initramfs"`
 	ZFSModule        *bool  `json:"zfs_module"`
 	ZFSModuleVersion string `json:"zfs_module_version,omitempty"`
+	// ZFSModuleKey is the serial number of the certificate that signed the module, "" if nothing did.
+	ZFSModuleKey *string `json:"zfs_module_key,omitempty"`
 }
 
 // Initramfs is what an initial RAM disk contains.

@@ -163,6 +163,13 @@ func TestCleanSystems(t *testing.T) {
 		"void, a dataset mounted by fstab": change(voidMachine(), func(m *machine) {
 			m.write("etc/fstab", string(m.files["etc/fstab"].Data)+"zroot/home /home zfs zfsutil 0 0\n")
 		}),
+		"debian 12, Secure Boot with an enrolled key": signedMachine(),
+		"debian 12, Secure Boot with an enrolled key, and a modinfo that reads no signatures": change(signedMachine(),
+			func(m *machine) { m.Kernels[0].ZFSModuleKey = nil }),
+		"ubuntu, a module signed by the distribution": change(signedMachine(), func(m *machine) {
+			m.Firmware.MOK = nil
+			delete(m.Packages, "zfs-dkms")
+		}),
 		"nothing known": {System: installed.System{Schema: 1}},
 	} {
 		for _, f := range check(m) {

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/unit"
 	"bakeoff/prepare/install/installed"
 )
 
-// checkFirmware checks Secure Boot, and what happens without boot variables.
+// checkFirmware checks Secure Boot.
 func (l *linter) checkFirmware() {
 	if !isSet(l.Firmware.SecureBoot) {
 		return
@@ -23,13 +24,47 @@ func (l *linter) checkFirmware() {
 	if l.Hibernation {
 		why = append(why, "the kernel in lockdown does not hibernate")
 	}
-	if l.Packages["zfs-dkms"] != "" && len(why) == 0 {
-		why = append(why, "the kernel loads the module that dkms built only if its key is enrolled")
+	if w := l.moduleRefused(); w != "" {
+		why = append(why, w)
 	}
 	if len(why) > 0 {
 		l.report("secure-boot", Error, "firmware", "Secure Boot is on: "+strings.Join(why, ", and ")+".",
-			"Turn Secure Boot off in the firmware, or sign what it checks and enrol the key (mokutil --import).")
+			"Turn Secure Boot off in the firmware, or sign what it checks and enrol the key "+
+				"(mokutil --import /var/lib/dkms/mok.pub for the modules of dkms).")
 	}
+}
+
+// vendorKey is a certificate that came with shim.
+var vendorKey = lazy.Compile(`(?i)secure boot|certificate authority`)
+
+// moduleRefused says why a kernel under Secure Boot does not load its ZFS module, "" if it may.
+func (l *linter) moduleRefused() string {
+	dkms := l.Packages["zfs-dkms"] != "" // else the distribution may have signed it with a key of the kernel
+	unknown := len(l.Kernels) == 0
+	for _, k := range l.Kernels {
+		switch {
+		case k.ZFSModuleKey == nil:
+			unknown = unknown || !isUnset(k.ZFSModule)
+		case *k.ZFSModuleKey == "":
+			return "the ZFS module of Linux " + k.Version + " is not signed, so the kernel does not load it"
+		case dkms && l.Firmware.MOK != nil && !slices.ContainsFunc(l.Firmware.MOK, func(c installed.Certificate) bool {
+			return strings.EqualFold(c.Serial, *k.ZFSModuleKey)
+		}):
+			return "the ZFS module of Linux " + k.Version + " is signed with the key " + *k.ZFSModuleKey +
+				", which is not enrolled, so the kernel does not load it"
+		}
+	}
+	switch {
+	case !dkms || !unknown:
+		return ""
+	case l.Firmware.MOK == nil:
+		return "the kernel loads the module that dkms built only if its key is enrolled"
+	case !slices.ContainsFunc(l.Firmware.MOK, func(c installed.Certificate) bool {
+		return !vendorKey.MatchString(c.Subject)
+	}):
+		return "no key of the machine owner is enrolled, so the kernel does not load the module that dkms built"
+	}
+	return ""
 }
 
 // path returns the path of a loader on its ESP.

@@ -293,6 +293,16 @@ func grubMachine() *machine {
 	return m
 }
 
+// signedMachine is Debian 12 with GRUB under Secure Boot. Its machine owner enrolled the key of dkms.
+func signedMachine() *machine {
+	m := grubMachine()
+	m.Firmware.SecureBoot = truth(true)
+	m.Firmware.MOK = []installed.Certificate{{Subject: "Debian Secure Boot CA", Serial: "01"},
+		{Subject: "DKMS module signing key", Serial: "AB:00:CD"}}
+	m.Kernels[0].ZFSModuleKey = new("AB:00:CD")
+	return m
+}
+
 // mirrorMachine is Void Linux on two disks.
 func mirrorMachine() *machine {
 	m := voidMachine()

@@ -647,6 +647,15 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{debianMachine, func(m *machine) {
 			m.write("etc/zfs/zpool.cache", "\x00\x05rpool\x00\x00hostname\x00\x06rescue\x00")
 		}, "pool-cache-foreign", "etc/zfs/zpool.cache"},
+		{signedMachine, func(m *machine) { m.Kernels[0].ZFSModuleKey = new("") }, "secure-boot", "firmware"},
+		{signedMachine, func(m *machine) { m.Kernels[0].ZFSModuleKey = new("AB:00:CE") }, "secure-boot", "firmware"},
+		{signedMachine, func(m *machine) { m.Firmware.MOK = m.Firmware.MOK[:1] }, "secure-boot", "firmware"},
+		{signedMachine, func(m *machine) { m.Firmware.MOK = []installed.Certificate{} }, "secure-boot", "firmware"},
+		{signedMachine, func(m *machine) { m.Kernels[0].ZFSModuleKey, m.Firmware.MOK = nil, nil }, "secure-boot",
+			"firmware"},
+		{signedMachine, func(m *machine) {
+			m.Kernels[0].ZFSModuleKey, m.Firmware.MOK = nil, m.Firmware.MOK[:1]
+		}, "secure-boot", "firmware"},
 		{netbsdMachine, func(m *machine) {
 			m.pool("rpool", func(p *installed.Pool) { p.Features = map[string]string{"feature@encryption": "enabled"} })
 		}, "pool-features-beyond-loader", "rpool feature@encryption"},

@@ -73,6 +73,7 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 			r.add("export it, or restart the rescue system", "a pool called %s is imported already", name)
 		}
 	}
+	r.secureBoot(s, t)
 	if s.Recipe == "netbsd-zfs" {
 		return
 	}
@@ -101,14 +102,29 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 			"OpenZFS 2.1 of Debian 12 has no property that keeps "+
 				"ZFSBootMenu from writing to a pool that a hibernated system holds")
 	}
-	if t.SecureBoot != nil && *t.SecureBoot {
-		r.add("switch Secure Boot off in the firmware",
-			"Secure Boot is on: it forbids the unsigned modules of ZFS, and hibernation")
-	}
 	if !t.EFI {
 		r.add("start its installation medium by UEFI; to plan for another machine, add --host user@host, or "+
 			"--facts FILE with what `bakeoff install probe` prints there", "the target was not started by UEFI")
 	}
+}
+
+// secureBoot refuses a firmware that would not start the system, with what the kernel would refuse after it.
+func (r *refusals) secureBoot(s *spec.Spec, t Target) {
+	if t.SecureBoot == nil || !*t.SecureBoot {
+		return
+	}
+	why := "Secure Boot is on: bakeoff signs no boot loader"
+	switch {
+	case s.Recipe == "netbsd-zfs":
+	case t.MOK == nil:
+		why += "; the kernel forbids hibernation, and the modules of ZFS unless their key is enrolled"
+	case len(t.MOK) == 0:
+		why += "; the kernel forbids hibernation, and the modules of ZFS: no key of the machine owner is enrolled"
+	default:
+		why += fmt.Sprintf("; the kernel forbids hibernation, and the modules of ZFS, which the new system signs with "+
+			"another key than those that are enrolled (%s)", strings.Join(t.MOK, ", "))
+	}
+	r.add("switch Secure Boot off in the firmware", "%s", why)
 }
 
 // disk refuses a disk whose content is in use, unknown, or not named for destruction.

@@ -242,6 +242,15 @@ func TestRefusals(t *testing.T) {
 			t.Disks = append(t.Disks, secondDisk(t.Disks[0]))
 			t.Disks[1].Signatures, s.MirrorDisk = []string{"ntfs"}, t.Disks[1].ByID
 		},
+		"unless their key is enrolled": func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
+		"no key of the machine owner": func(_ *spec.Spec, t *Target) { t.SecureBoot, t.MOK = new(true), []string{} },
+		"that are enrolled (Example CA, DKMS)": func(_ *spec.Spec, t *Target) {
+			t.SecureBoot, t.MOK = new(true), []string{"Example CA", "DKMS"}
+		},
+		"bakeoff signs no boot loader": func(s *spec.Spec, t *Target) {
+			t.SecureBoot = new(true)
+			*s = spec.Spec{Recipe: "netbsd-zfs", Disk: s.Disk}
+		},
 		"sectors of 520 bytes": func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -16,6 +17,8 @@ type Target struct {
 	Pools      []string `json:"pools"` // those that are imported
 	ZFS        string   `json:"-"`     // version of OpenZFS there, "" is unknown; it changes no identity
 	Disks      []Disk   `json:"disks"`
+	// MOK are the names of the enrolled keys of the machine owner; nil is unknown. It changes no identity.
+	MOK []string `json:"-"`
 }
 
 // Disk is a disk of the target. Users are what uses it or a part of it
@@ -41,6 +44,9 @@ func TargetOf(s installed.System) Target {
 		t.Pools = append(t.Pools, name)
 	}
 	slices.Sort(t.Pools)
+	if s.Firmware.MOK != nil {
+		t.MOK = lists.Map(s.Firmware.MOK, func(c installed.Certificate) string { return c.Subject })
+	}
 	for _, d := range s.Disks {
 		to := Disk{Path: "/dev/" + d.Name, Serial: d.Serial, Size: d.Size, Logical: d.Logical, Users: d.Users,
 			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil}

@@ -60,6 +60,7 @@ func (m machine) kernels() ([]installed.Kernel, map[string]installed.Initramfs) 
 					strings.TrimSpace(m.run("modinfo", "-k", version, "-F", "version", "zfs")),
 					"-",
 				)
+				k.ZFSModuleKey = m.moduleKey(version)
 			}
 		}
 		for _, i := range []string{"initrd.img-" + version, "initramfs-" + version + ".img"} {

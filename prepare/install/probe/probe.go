@@ -129,6 +129,7 @@ func (m machine) firmware() installed.Firmware {
 		off := false
 		f.SecureBoot = &off
 	}
+	f.MOK = m.ownerKeys(vars)
 	for _, v := range vars {
 		if strings.HasPrefix(v, "SecureBoot-") {
 			// 4 bytes of attributes, then the value.
