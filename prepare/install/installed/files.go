@@ -39,7 +39,7 @@ var configuration = []string{
 
 // present are the files of which facts say only that they are there: many are keys, or large.
 var present = []string{"boot/*", "etc/cryptsetup-keys.d/*", "etc/grub.d/10_linux_zfs",
-	"etc/pipewire/pipewire.conf.d/10-wireplumber.conf", "etc/zfs/*"}
+	"etc/pipewire/pipewire.conf.d/10-wireplumber.conf", "etc/zfs/*", "stand/amd64/*"}
 
 // ConfigurationPaths are the files and folders that have the files of facts.
 func ConfigurationPaths() (out []string) {

@@ -82,7 +82,22 @@ func TestCleanSystems(t *testing.T) {
 		"netbsd, as the recipe writes boot.cfg": change(netbsdMachine(), func(m *machine) {
 			m.write("boot.cfg", "menu=Boot:load /stand/amd64/11.0/modules/solaris/solaris.kmod;"+
 				"load /stand/amd64/11.0/modules/zfs/zfs.kmod;fs /ramdisk-zfsroot.fs;boot /netbsd.gz\n"+
-				"menu=Old:load /stand/amd64/10.1/modules/zfs/zfs.kmod;fs /ramdisk-old.fs;boot /netbsd.old.gz\n")
+				"menu=Old:load /stand/amd64/10.1/modules/solaris/solaris.kmod;"+
+				"load /stand/amd64/10.1/modules/zfs/zfs.kmod;fs /ramdisk-old.fs;boot /netbsd.old.gz\n")
+		}),
+		"netbsd, modules for each line of the menu": change(netbsdMachine(), func(m *machine) {
+			m.write("boot.cfg", "banner=Welcome\nload=solaris\nload=zfs\nmenu=ZFS:fs /ramdisk-zfsroot.fs;boot\n"+
+				"menu=Installer:fs /miniroot.fs;boot /netbsd-INSTALL.gz\nmenu=Prompt:prompt\ntimeout=5\n")
+		}),
+		"netbsd, a second line with a root on FFS": change(netbsdMachine(), func(m *machine) {
+			m.write("boot.cfg", "menu=Rescue:root dk1;boot /netbsd -s\n"+
+				"menu=ZFS:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot hd0b:netbsd -z\ndefault=2\n")
+		}),
+		"netbsd, the partition of the loader is not mounted": change(netbsdMachine(), func(m *machine) {
+			delete(m.files, "boot.cfg")
+		}),
+		"netbsd, the modules of the release": change(netbsdMachine(), func(m *machine) {
+			m.write("stand/amd64/11.0", "")
 		}),
 		"unified image with the hostid": change(unifiedMachine(), func(m *machine) {
 			line := "root=ZFS=rpool/ROOT/debian ro quiet spl.spl_hostid=0x89abcdef"

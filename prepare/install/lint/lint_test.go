@@ -647,6 +647,31 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{debianMachine, func(m *machine) {
 			m.write("etc/zfs/zpool.cache", "\x00\x05rpool\x00\x00hostname\x00\x06rescue\x00")
 		}, "pool-cache-foreign", "etc/zfs/zpool.cache"},
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=New:load solaris;fs /ramdisk-zfsroot.fs;boot\n"+
+				"menu=Backup:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot /onetbsd\n")
+		}, "netbsd-modules", "boot.cfg"},
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=New:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot\n"+
+				"menu=Backup:load solaris;load zfs;boot /onetbsd\n")
+		}, "netbsd-ramdisk", "boot.cfg"},
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=A:load solaris;load zfs;fs /ramdisk-cgdroot.fs;boot\n"+
+				"menu=B:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot\n")
+		}, "netbsd-ramdisk", "boot.cfg"},
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=A:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot\n"+
+				"menu=B:load /stand/amd64/10.1/modules/solaris/solaris.kmod;load /stand/amd64/11.0/modules/zfs/zfs.kmod;"+
+				"fs /ramdisk-zfsroot.fs;boot /onetbsd\n")
+		}, "netbsd-modules-of-another-release", "boot.cfg"},
+		{netbsdMachine, func(m *machine) { m.write("boot.cfg", "load=zfs\nfs=/ramdisk-zfsroot.fs\n") },
+			"netbsd-modules", "boot.cfg"},
+		{netbsdMachine, func(m *machine) {
+			m.Blkid = map[string]map[string]string{"/dev/dk2": {"TYPE": "zfs_member", "LABEL": "rpool"},
+				"/dev/dk7": {"TYPE": "zfs_member", "LABEL": "rpool"}}
+		}, "netbsd-second-rpool", "/dev/dk7"},
+		{netbsdMachine, func(m *machine) { m.write("stand/amd64/10.1", "") },
+			"netbsd-root-modules", "stand/amd64"},
 		{signedMachine, func(m *machine) { m.Kernels[0].ZFSModuleKey = new("") }, "secure-boot", "firmware"},
 		{signedMachine, func(m *machine) { m.Kernels[0].ZFSModuleKey = new("AB:00:CE") }, "secure-boot", "firmware"},
 		{signedMachine, func(m *machine) { m.Firmware.MOK = m.Firmware.MOK[:1] }, "secure-boot", "firmware"},

@@ -3,7 +3,6 @@ package lint
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -508,87 +507,5 @@ func (l *linter) checkServices() {
 				"systemctl enable "+enable)
 			return
 		}
-	}
-}
-
-// standModule is a module of a release of NetBSD.
-var standModule = lazy.Compile(`/stand/[^/]+/([0-9][0-9.]*)/`)
-
-// checkNetBSD checks a NetBSD system whose RAM disk mounts the root.
-func (l *linter) checkNetBSD() {
-	if l.OS.ID != "netbsd" {
-		return
-	}
-	cfg := "boot.cfg"
-	if !l.exists(cfg) && l.exists("boot/boot.cfg") {
-		cfg = "boot/boot.cfg"
-	}
-	solaris, zfs, ramdisk := -1, -1, -1
-	i, otherRelease := 0, ""
-	for _, line := range lines(l.text(cfg)) {
-		for _, c := range strings.FieldsFunc(line, func(r rune) bool { return r == ';' || r == ':' }) {
-			i++
-			w := strings.Fields(strings.ReplaceAll(c, "=", " "))
-			if len(w) < 2 {
-				continue
-			}
-			switch name := strings.TrimSuffix(path.Base(w[1]), ".kmod"); {
-			case w[0] == "load" && name == "solaris" && solaris < 0:
-				solaris = i
-			case w[0] == "load" && name == "zfs" && zfs < 0:
-				zfs = i
-				f := standModule.FindStringSubmatch(w[1])
-				if f != nil && l.OS.Version != "" && compareVersions(f[1], l.OS.Version) != 0 {
-					otherRelease = f[1]
-				}
-			case w[0] == "fs" && ramdisk < 0:
-				ramdisk = i
-			}
-		}
-	}
-	switch {
-	case solaris < 0 || zfs < 0:
-		l.report("netbsd-modules", Error, cfg, "The RAM disk has no modules: boot.cfg must load solaris and zfs.",
-			"menu=Boot NetBSD:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot")
-	case ramdisk < 0:
-		l.report("netbsd-ramdisk", Error, cfg, "boot.cfg does not load the RAM disk that imports the pool.",
-			"menu=Boot NetBSD:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot")
-	case otherRelease != "":
-		l.report("netbsd-modules-of-another-release", Error, cfg, fmt.Sprintf(
-			"boot.cfg loads the modules of NetBSD %s, but this is %s: a kernel refuses modules of another release.",
-			otherRelease, l.OS.Version), "Put kernel, RAM disk and modules of one release on the partition of the loader.")
-	case solaris > zfs:
-		l.report("netbsd-modules", Error, cfg, "zfs needs solaris, which is loaded after it.", "Load solaris first.")
-	}
-	if v := assignments(l.text("etc/rc.conf"), map[string]string{})["zfs"]; !strings.EqualFold(v, "YES") {
-		l.report("netbsd-rc", Error, "etc/rc.conf", "The other datasets are not mounted: zfs is not YES.", "zfs=YES")
-	}
-	var unknown []string
-	for _, f := range slices.Sorted(maps.Keys(l.Pools["rpool"].Features)) {
-		if l.Pools["rpool"].Features[f] != "disabled" && !slices.Contains(netbsd, strings.TrimPrefix(f, "feature@")) {
-			unknown = append(unknown, f)
-		}
-	}
-	if len(unknown) > 0 {
-		l.report("pool-features-beyond-loader", Error, featureOf("rpool", unknown[0]),
-			"The ZFS of NetBSD does not know "+strings.Join(unknown, ", ")+" of the pool.",
-			"Make rpool again on NetBSD; a feature cannot be removed.")
-	}
-	if len(l.Datasets) == 0 {
-		return
-	}
-	root, ok := l.Datasets["rpool/ROOT"]
-	switch {
-	case !ok:
-		l.report("netbsd-root-name", Error, "zfs", "The RAM disk mounts rpool/ROOT, and there is no such dataset.",
-			"Name the pool rpool and the root ROOT.")
-	case root["mountpoint"].Value != "legacy":
-		l.report(
-			"netbsd-root-mountpoint",
-			Error,
-			"rpool/ROOT mountpoint",
-			"The RAM disk mounts the root with mount -t zfs, which needs a legacy mountpoint.",
-			"zfs set mountpoint=legacy rpool/ROOT",
-		)
 	}
 }

@@ -33,9 +33,6 @@ var (
 		grub206...)
 )
 
-// The features of NetBSD. Source: zfeature_common.c there.
-var netbsd = append([]string{"multi_vdev_crash_dump"}, grub206...)
-
 // beyond returns the features of a pool that a version of OpenZFS does not know, those
 // that are in use first.
 func beyond(p installed.Pool, version string) (active, enabled []string) {

@@ -243,7 +243,7 @@ func TestRefusals(t *testing.T) {
 			t.Disks[1].Signatures, s.MirrorDisk = []string{"ntfs"}, t.Disks[1].ByID
 		},
 		"unless their key is enrolled": func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
-		"no key of the machine owner": func(_ *spec.Spec, t *Target) { t.SecureBoot, t.MOK = new(true), []string{} },
+		"no key of the machine owner":  func(_ *spec.Spec, t *Target) { t.SecureBoot, t.MOK = new(true), []string{} },
 		"that are enrolled (Example CA, DKMS)": func(_ *spec.Spec, t *Target) {
 			t.SecureBoot, t.MOK = new(true), []string{"Example CA", "DKMS"}
 		},

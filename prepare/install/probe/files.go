@@ -10,9 +10,10 @@ import (
 	"bakeoff/prepare/install/installed"
 )
 
-// findTests are arguments of find: small files and links, and of /boot all files. 2048 blocks are 1 MiB.
+// findTests are arguments of find: small files and links, of /boot all files, and the folders of NetBSD's
+// modules. 2048 blocks are 1 MiB.
 var findTests = []string{"-maxdepth", "1", "(", "-type", "l", "-o", "-type", "f", "-size", "-2049", "-o", "-type", "f",
-	"-path", "/boot/*", ")", "-print"}
+	"-path", "/boot/*", "-o", "-type", "d", "-path", "/stand/*/*", ")", "-print"}
 
 func paths() []string {
 	return lists.Map(installed.ConfigurationPaths(), func(p string) string { return "/" + p })

@@ -36,6 +36,10 @@ func (m machine) readNetBSD(s *installed.System) {
 		s.Firmware.Mode = "bios"
 	}
 	s.Pools, s.Datasets, s.Snapshots = m.pools()
+	if out, ok := m.output("mount"); ok {
+		s.Mounts = bsdMounts(out)
+	}
+	s.Files = m.configuration(nil)
 	names, ok := m.output("sysctl", "-n", "hw.disknames")
 	if !ok {
 		return
@@ -46,6 +50,20 @@ func (m machine) readNetBSD(s *installed.System) {
 			s.Disks = append(s.Disks, d)
 		}
 	}
+}
+
+var mountLine = lazy.Compile(`^(\S+) on (.+) type (\S+)`)
+
+// bsdMounts reads the output of mount, without the kernel's own file systems.
+func bsdMounts(text string) []installed.Mount {
+	all := []installed.Mount{}
+	for line := range strings.Lines(text) {
+		f := mountLine.FindStringSubmatch(line)
+		if f != nil && (strings.HasPrefix(f[1], "/") || f[3] == "zfs") {
+			all = append(all, installed.Mount{Source: f[1], Target: f[2], Type: f[3]})
+		}
+	}
+	return all
 }
 
 // bsdDisk reads a disk of NetBSD. Only ATA disks say their serial number.

@@ -257,8 +257,9 @@ func netbsdMachine() recorded {
 		"atactl wd1 identify":                               "Model: QEMU HARDDISK, Rev: 2.5+, Serial #: QM00002\n",
 		"dkctl wd0 listwedges": "/dev/rwd0: 2 wedges:\ndk0: EFI, 262144 blocks at 2048, type: msdos\n" +
 			"dk1: rpool, 66842624 blocks at 264192, type: zfs\n",
-		"dkctl wd1 listwedges":   "/dev/rwd1: no wedges configured\n",
-		"mount":                  "/dev/dk0 on /efi type msdos (local)\nkernfs on /kern type kernfs (local)\n",
+		"dkctl wd1 listwedges": "/dev/rwd1: no wedges configured\n",
+		"mount": "/dev/dk0 on /efi type msdos (local)\n/dev/dk3 on /boot-ffs type ffs (local)\n" +
+			"rpool/ROOT on / type zfs (local)\nkernfs on /kern type kernfs (local)\n",
 		"swapctl -l":             "Device 1K-blocks Used Avail Capacity Priority\n/dev/wd0b 262144 0 262144 0% 0\n",
 		"zpool list -Hv -o name": "rpool\n\tdk1\t-\n",
 		"gpt show wd0": "  start  size  index  contents\n 0 1  PMBR\n 1 1  Pri GPT header\n 2048 262144 1  " +
@@ -274,6 +275,10 @@ func TestNetBSD(t *testing.T) {
 	s, err := Read(t.Context(), r)
 	if err != nil || len(s.Disks) != 2 || s.OS.ID != "netbsd" || s.Firmware.Mode != "uefi" || s.RAMBytes != 1<<30 {
 		t.Fatalf("%+v, %v", s, err)
+	}
+	if want := []installed.Mount{{Source: "/dev/dk0", Target: "/efi", Type: "msdos"}, {Source: "/dev/dk3",
+		Target: "/boot-ffs", Type: "ffs"}, {Source: "rpool/ROOT", Target: "/", Type: "zfs"}}; !slices.Equal(s.Mounts, want) {
+		t.Errorf("mounts %+v", s.Mounts)
 	}
 	used, empty := s.Disks[0], s.Disks[1]
 	if want := []string{"mounted on /efi", "swap on /dev/wd0b", "pool rpool"}; !slices.Equal(used.Users, want) {
@@ -311,6 +316,7 @@ func FuzzNetBSD(f *testing.F) {
 			r.commands[c] = table
 		}
 		r.commands["mount"], r.commands["swapctl -l"] = mounts, mounts
+		bsdMounts(mounts)
 		if d, ok, _ := Disk(t.Context(), r, "/dev/wd0"); ok && d.Size <= 0 {
 			t.Errorf("%+v", d)
 		}
