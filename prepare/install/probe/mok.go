@@ -45,7 +45,8 @@ func (m machine) ownerKeys(vars []string) []installed.Certificate {
 
 // certificateList is the type of a signature list whose entries are certificates,
 // a5c059a1-94e4-4aa7-87b5-ab155c2bf072. Other lists have digests of programs.
-var certificateList = []byte{0xa1, 0x59, 0xc0, 0xa5, 0xe4, 0x94, 0xa7, 0x4a, 0x87, 0xb5, 0xab, 0x15, 0x5c, 0x2b, 0xf0, 0x72}
+var certificateList = []byte{0xa1, 0x59, 0xc0, 0xa5, 0xe4, 0x94, 0xa7, 0x4a, 0x87, 0xb5, 0xab, 0x15, 0x5c, 0x2b, 0xf0,
+	0x72}
 
 // certificates reads signature lists of the firmware (EFI_SIGNATURE_LIST); nil is another format. A list has a
 // type, its own size, the sizes of a header and of an entry, the header, and entries. An entry has a
