@@ -23,7 +23,7 @@ const (
 var noiseCheck = Check{
 	Name: "noise",
 	Doc: "Is the difference larger than the differences between runs? If the article gives a spread and a number of " +
-		"runs, Student's t decides. A difference of a factor of 2 needs no test. If the article gives no spread, a " +
+		"runs, Student's t-test decides. A difference of a factor of 2 needs no test. If the article gives no spread, a " +
 		"difference below 5 % counts as a tie by convention: another link order or more environment variables can " +
 		"change results by 5 % (Mytkowicz et al. 2009). Without repetitions, nobody knows whether a difference " +
 		"between 5 % and a factor of 2 is real. To show equality, an article needs repetitions, and the interval " +

@@ -134,8 +134,7 @@ var unstableCheck = remarks("unstable",
 	Undoes, func(e Experiment) []Note { return e.Unstable }, "the article says that runs differed: %s")
 
 var selectedCheck = remarks("selected",
-	"A series in which the authors repeated runs until the runs looked right omits the failures. Failures are "+
-		"results.",
+	"If the authors repeated runs until the runs looked right, the failures are missing. Failures are results.",
 	Undoes, func(e Experiment) []Note { return e.Selected }, "runs were chosen by their outcome: %s")
 
 var confounderCheck = remarks("confounder",

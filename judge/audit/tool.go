@@ -160,9 +160,9 @@ var toolCheck = Check{
 		"mainly measures the test's own loop. Without -elapsed, openssl speed divides the number of operations by " +
 		"CPU time. wrk counts errors as requests, and its closed loop hides the time that requests wait in a " +
 		"queue. With -d, siege sleeps between requests. With -C, pgbench opens a connection for each transaction. " +
-		"With worker_processes auto, nginx counts the CPUs of the machine and ignores CPU limits. The cache may " +
-		"serve a part of a file that is smaller than twice the memory. If a client uses 90 % of its CPU, the " +
-		"figure describes the client, not the server.",
+		"With worker_processes auto, nginx counts the CPUs of the machine and ignores CPU limits. If a file is " +
+		"smaller than twice the memory, the cache may serve a part of the file. If a client uses 90 % of its " +
+		"CPU, the figure describes the client, not the server.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, k := range t.trapped(c.column) {
 			out = append(out, Reason{Weight: k.weight, Text: k.text})

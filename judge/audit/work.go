@@ -49,8 +49,8 @@ func repeatedWork(n int) string {
 var workCheck = Check{
 	Name: "work",
 	Doc: "If rows did different amounts of work, their times cannot be compared. For example, the script of one row " +
-		"starts a command three times in the background, each time with all of the input in another order. Each of " +
-		"the three jobs then does all of the work, not a third of the work.",
+		"starts a command three times in the background, and each command reads all of the input, in a different " +
+		"order. Each of the three jobs then does all of the work, not a third of the work.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, s := range t.Experiment.Timing {
 			n := timesDone(s.Script)
