@@ -15,9 +15,10 @@ import (
 // cat holds. It is made from the same shapes that Parse checks files with.
 func Reference(cat Catalogue) string {
 	p := &page{}
-	p.printf("# The lab file\n\nA lab file (`bakeoff.yaml`) describes a comparison. It is YAML 1.2 and at most 1 MiB; "+
-		"bakeoff refuses unknown keys. "+
-		"Sizes are written `4KiB`, `512MiB` or `1.5GB`, durations `200ms`, `30s` or `1h30m`, rates `5000/s`. Names are "+
+	p.printf("# The lab file\n\nA lab file (`bakeoff.yaml`) describes a comparison. A run of the lab consists of "+
+		"blocks. In each block, bakeoff measures every contender in every cell; each measurement is a trial. The "+
+		"lab file is YAML 1.2 and at most 1 MiB; bakeoff refuses unknown keys. Sizes are written `4KiB`, `512MiB` "+
+		"or `1.5GB`, durations `200ms`, `30s` or `1h30m`, rates `5000/s`. Names match the regular expression "+
 		"`%s`.\n\n", name.Pattern)
 	root := lab(cat)
 	p.table(root.fields)

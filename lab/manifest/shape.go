@@ -148,27 +148,31 @@ func lab(cat Catalogue) *shape {
 			"`uplink` and `address` may be set for it.",
 			shape: mapOf(named(), hostShape()).eg(`{box: {ssh: root@box.example}}`)},
 		field{name: "generator",
-			doc: "Host that generates load. The load goes over the uplinks of both hosts or, for contenders with the " +
-				"driver machine, over the machine's own network. Without this key, load comes from the contender's own " +
-				"host, on CPUs that are not the contender's.",
+			doc: "Name of the host that generates load. The load goes over the uplinks of both hosts or, for " +
+				"contenders with driver: machine, over the machine's own network. Without this key, load comes from " +
+				"the contender's own host, on CPUs that are not the contender's.",
 			shape: named()},
-		field{name: "contenders", doc: "The sides of the comparison.", shape: listOf(contenderShape(cat, resources)),
+		field{name: "contenders", doc: "The sides of the comparison, such as two containers or a container and a " +
+			"virtual machine.", shape: listOf(contenderShape(cat, resources)),
 			required: true},
-		field{name: "baseline", doc: "Contender that the others are compared with. bakeoff adds an A/A twin of it.",
+		field{name: "baseline", doc: "Name of the contender that the others are compared with. bakeoff adds its A/A " +
+			"twin, a second, equal contender, to show how much equal contenders differ.",
 			shape: named(), required: true},
-		field{name: "defaults", doc: "Values for contenders that do not set their own.", shape: fieldsOf(resources...)},
+		field{name: "defaults", doc: "Values for contenders that do not set these keys " +
+			"themselves.", shape: fieldsOf(resources...)},
 		field{name: "cells", doc: "What is measured: each cell is a workload with one set of parameters.",
 			shape: listOf(cellShape(cat)), required: true},
 		filesField("the environments of all contenders"),
 		field{name: "design", doc: "Design of the experiment.", shape: design},
 		field{name: "profiles", doc: "Variations of this lab; `--profile` selects one.", shape: mapOf(named(), fieldsOf(
 			field{name: "design", doc: "Changes to the design.", shape: design},
-			field{name: "params", doc: "Parameters for every cell whose workload has them.",
+			field{name: "params", doc: "Parameters for every cell whose workload has these parameters.",
 				shape: mapOf(one(param.Text), loose())},
 			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. They override the key " +
 				"params of the profile.",
 				shape: mapOf(named(), mapOf(one(param.Text), loose()))},
-			field{name: "volumes", doc: "Sizes of volumes, by path, for every contender that declares the volume with a size.",
+			field{name: "volumes", doc: "Sizes of volumes, by the volume's path, for every contender that declares " +
+				"this volume with a size.",
 				shape: mapOf(text(pathPattern, pathRule), one(param.Size))},
 		)).eg(`{ci: {design: {blocks: 2, budget: 60s}, params: {time: 200ms}}}`)},
 	)
@@ -179,42 +183,46 @@ func named() *shape { return text(name.Pattern, nameRule) }
 func hostShape() *shape {
 	argv := func() *shape { return listOf(one(param.Text)) }
 	return fieldsOf(
-		field{name: "pool", doc: "Pool of a cluster that the host comes from, instead of an address: `bakeoff run " +
-			"--on slurm` chooses the host.", shape: named()},
+		field{name: "pool", doc: "Pool of hosts of a cluster, instead of the address of one host: `bakeoff run --on " +
+			"slurm` chooses a host of the pool.", shape: named()},
 		field{name: "count", doc: "Number of hosts of the pool on which the lab runs, each with its own run folder.",
 			shape: bounded(param.Int, 1, 1000), def: "1"},
-		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The SSH host key of the host " +
-			"must be known.",
+		field{name: "ssh", doc: "Address for ssh, as in user@host. Every host except local needs ssh or pool. The " +
+			"SSH host key of the host must be known.",
 			shape: text(sshPattern, sshRule)},
 		field{name: "port", doc: "Port for ssh, if ssh's own configuration does not set it.",
 			shape: bounded(param.Int, 1, 65535)},
-		field{name: "dir", doc: "Folder on the host for the agent, images and environments. Without it, bakeoff uses " +
-			"/var/lib/bakeoff and " +
-			"/var/cache/bakeoff, or the XDG folders of a user other than root.", shape: text(pathPattern, pathRule)},
-		field{name: "repair", doc: "Argument vector that bakeoff executes on the host before every block, to restore " +
-			"a known state.", shape: argv()},
-		field{name: "meter", doc: "Argument vector that prints the reading of an energy meter: one number, in joules. " +
-			"bakeoff executes it on the host " +
-			"right before and right after every trial, outside of the timed part. Without it, bakeoff reads the counters of " +
-			"the processor (RAPL), " +
-			"if there are any.", shape: argv()},
-		field{name: "switch", doc: "System → argument vector that makes the host boot this system next. The command " +
-			"must work in every system of the host. The key `system` of a contender selects its system. Each block " +
-			"boots each system once, in random order. The baseline's system boots a second time, for the twin.",
+		field{name: "dir", doc: "Folder on the host for the agent, images and environments. Without this key, " +
+			"bakeoff uses /var/lib/bakeoff and /var/cache/bakeoff or, for a user other than root, the user's XDG " +
+			"folders.", shape: text(pathPattern, pathRule)},
+		field{name: "repair", doc: "Command, as a list of the program and its arguments, that bakeoff executes on " +
+			"the host before every block, to restore a known state.", shape: argv()},
+		field{name: "meter", doc: "Command, as a list of the program and its arguments, that prints the reading of " +
+			"an energy meter: one number, in joules. bakeoff executes the command on the host right before and " +
+			"right after every trial, outside of the timed part. Without this key, bakeoff reads the processor's " +
+			"energy counters (RAPL), if the processor has them.", shape: argv()},
+		field{name: "switch", doc: "Commands, by the name of an operating system of the host. Each command is a " +
+			"list of a program and its arguments, and makes the host boot that system next. The command must work " +
+			"in every system of the host. A contender selects its system with the key `system`. Each block boots " +
+			"each system once, in random order, and the baseline's system a second time, for the A/A twin.",
 			shape: mapOf(named(), argv())},
-		field{name: "reboot", doc: "Argument vector that reboots the host after switch. Without it, bakeoff uses the " +
-			"reboot command of the system.", shape: argv()},
-		field{name: "expect", doc: "System → text that identifies the system after a boot: part of the fact `os` or " +
-			"`kernel` of its fingerprint. Required if the name in switch is not that of a known system, such as freebsd.",
+		field{name: "reboot", doc: "Command, as a list of the program and its arguments, that reboots the host " +
+			"after the command of switch. Without this key, bakeoff uses the reboot command of the running " +
+			"system.", shape: argv()},
+		field{name: "expect", doc: "For each operating system in switch, by name: a text that identifies this " +
+			"system after a boot. The text is a part of the fact `os` or `kernel` in the host's fingerprint. " +
+			"Required unless the name is that of a system that bakeoff knows, such as freebsd.",
 			shape: mapOf(named(), one(param.Text))},
 		field{name: "equal_to",
-			doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the " +
-				"fingerprints and shows it in the report.", shape: named()},
-		field{name: "address", doc: "IP address at which the generator reaches the contenders of the host that have the " +
-			"driver machine. Without it, bakeoff uses the address that ssh connects to.", shape: one(param.Text)},
-		field{name: "uplink", doc: "Network interface of the host, without an address, that nothing else uses and that is " +
-			"on the same network as the uplink of the generator's host. During a run it is a port of the bridge of the " +
-			"experiment. Linux only.", shape: text(linkPattern, linkRule)},
+			doc: "Name of another host, or local, that you declare to have the same hardware. bakeoff checks your " +
+				"declaration against the fingerprints of both hosts, and shows it on the page of the " +
+				"run.", shape: named()},
+		field{name: "address", doc: "IP address at which the load generator reaches this host, for contenders with " +
+			"driver: machine. Without this key, bakeoff uses the address that ssh connects " +
+			"to.", shape: one(param.Text)},
+		field{name: "uplink", doc: "Name of an unused network interface of the host, without an IP address, on the " +
+			"same network as the uplink of the generator's host. During a run, bakeoff adds this interface to the " +
+			"bridge of the experiment. Linux only.", shape: text(linkPattern, linkRule)},
 	)
 }
 
@@ -224,90 +232,97 @@ func resourceFields(cat Catalogue) []field {
 	backing.also = map[string]string{"xfs": "file:xfs", "ext3": "file:ext3", "file:f2fs": otherFileSystem}
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
 		field{name: "backing",
-			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext3, file:ext4, " +
-				"file:xfs, file:btrfs, file:zfs " +
-				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse), " +
-				"disk (a block device), dataset or zvol (new ones below the dataset pool, with the kernel's OpenZFS), " +
-				"nfs (of a server that bakeoff starts on the host, over the experiment's network), or " +
-				"file:ffs (for guests of bhyve and vmm, which format it). A virtual machine has a file or a device as its " +
-				"disk: on file:zfs and dataset a raw file in the file system, with three quarters of the size of file:zfs.",
+			doc: "What holds the data. tmpfs: memory. dir: a directory in the host's file system. file:ext3, " +
+				"file:ext4, file:xfs, file:btrfs, file:zfs: a file on the host that contains this file system; ZFS " +
+				"is the kernel's OpenZFS or, without it, zfs-fuse. disk: a block device. dataset, zvol: a new " +
+				"dataset or zvol of the kernel's OpenZFS, below the dataset of the key pool. nfs: an NFS server " +
+				"that bakeoff starts on the host, reached over the experiment's network. file:ffs: a disk that a " +
+				"guest of bhyve or vmm formats. A virtual machine gets the volume as a disk: the file or the " +
+				"device, or with dataset and file:zfs a raw file in the file system; with file:zfs, that raw file " +
+				"has three quarters of the size.",
 			shape: backing, required: true},
 		field{name: "size", doc: "Size of the volume; required for all backings except dir and disk.",
 			shape: one(param.Size)},
-		field{name: "device", doc: "Block device, for the backing disk. It must have a file system with the label bakeoff " +
-			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine mounts ext4 " +
-			"only. Its contents are lost.",
+		field{name: "device", doc: "Path of the block device, with backing: disk. The device must have a file " +
+			"system with the label bakeoff (mkfs.ext4 -L bakeoff), which bakeoff mounts without formatting it; a " +
+			"virtual machine mounts ext4 only. The data on the device are lost.",
 			shape: text(devicePattern, deviceRule)},
-		field{name: "pool", doc: "Dataset of the host, for the backings dataset and zvol: bakeoff creates the " +
-			"dataset or zvol of the volume below it, and later destroys it.",
+		field{name: "pool", doc: "Name of an existing dataset of the host, with backing: dataset or zvol. Below " +
+			"this dataset, bakeoff creates the dataset or zvol of the volume, which it destroys later.",
 			shape: text(`[A-Za-z][A-Za-z0-9_.:/-]{0,200}`, "write the name of a dataset like tank/vm")},
 		field{name: "properties",
-			doc: "Properties of the file system, by name. file:zfs and dataset: compression, recordsize, checksum, logbias, " +
-				"primarycache, sync, and of file:zfs ashift, as in zfsprops(7). zvol: the same with volblocksize instead of " +
-				"recordsize. file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force). nfs: " +
-				"version (4.1 or 4.2).",
+			doc: "Properties of the file system, by name. file:zfs and dataset: compression, recordsize, checksum, " +
+				"logbias, primarycache and sync, as in zfsprops(7). file:zfs also: ashift. zvol: the same as " +
+				"dataset, with volblocksize instead of recordsize. file:btrfs: compression (zlib:1…9, lzo, " +
+				"zstd:1…15) and force (true: compress-force). nfs: version (4.1 or 4.2).",
 			shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	return []field{
 		{name: "cpus", doc: "Number of CPUs that the contender may use.", shape: bounded(param.Int, 1, 1024), def: "1"},
-		{name: "quota", doc: "Limit of the contender's CPU time, in CPUs: 0.5 is half of the time of one CPU. Without it, " +
-			"there is no limit.",
+		{name: "quota", doc: "Limit of the contender's CPU time, in CPUs: 0.5 is half of the time of one CPU. " +
+			"Without this key, CPU time is not limited.",
 			shape: bounded(param.Number, 0.01, 1024)},
 		{name: "io", doc: "Limits on reading from and writing to the disk that holds the environment, as in 50MB/s. " +
-			"Data that the kernel buffers and writes later are limited only with version 2 of control groups.", shape: fieldsOf(
-			field{name: "read", doc: "Bytes read per second.", shape: text(ratePattern, rateRule)},
-			field{name: "write", doc: "Bytes written per second.", shape: text(ratePattern, rateRule)},
+			"With version 1 of control groups, data that the kernel buffers and writes later are not " +
+			"limited.", shape: fieldsOf(
+			field{name: "read", doc: "Most bytes that the contender may read per " +
+				"second.", shape: text(ratePattern, rateRule)},
+			field{name: "write", doc: "Most bytes that the contender may write per " +
+				"second.", shape: text(ratePattern, rateRule)},
 		).eg("{read: 50MB/s, write: 20MB/s}")},
 		{name: "memory", doc: "Memory that the contender may use.", shape: one(param.Size), def: "512MiB"},
-		{name: "image", doc: "Image of the root file system, for drivers that use one: debian:SUITE or ubuntu:SUITE, as in " +
-			"debian:bookworm or ubuntu:noble, " +
-			"which bakeoff builds once from the packages of the distribution; NAME:TAG or NAME@DIGEST of a registry, such as " +
-			"alpine:3.20 or docker.io/library/debian:bookworm; oci:DIR[:TAG], oci-archive:FILE, docker-archive:FILE, " +
-			"rootfs:DIR or rootfs:FILE (a tar file, which gzip, xz or zstd may compress); disk:FILE (the raw or qcow2 disk of " +
-			"a machine, for drivers that boot one). For the driver jail it may also be " +
-			"the path of a folder on its host.",
+		{name: "image", doc: "Image of the root file system, for drivers that use an image. debian:SUITE or " +
+			"ubuntu:SUITE, such as debian:bookworm or ubuntu:noble: bakeoff builds this image once from the " +
+			"packages of the distribution. NAME:TAG or NAME@DIGEST: an image of a registry, such as alpine:3.20 or " +
+			"docker.io/library/debian:bookworm. On this machine: oci:DIR[:TAG], oci-archive:FILE, " +
+			"docker-archive:FILE, rootfs:DIR or rootfs:FILE (a tar file, plain or compressed with gzip, xz or " +
+			"zstd). disk:FILE: the raw or qcow2 disk of a machine, for drivers that boot machines. With driver: " +
+			"jail, also the path of a folder on the contender's host.",
 			shape: text(imagePattern, imageRule)},
 		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by " +
-			"their names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the " +
-			"driver host they must be installed on the host; bakeoff installs nothing there. If the packages of the " +
-			"contender and of the baseline differ, the page lists them as a factor (an intended difference).",
+			"their names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With " +
+			"driver: host, you must install them on the host. If the packages of the contender and of the baseline " +
+			"differ, the page of the run lists them as a factor (an intended difference).",
 			shape: listOf(text(packagePattern, packageRule)).eg("[python3]")},
-		{name: "volumes", doc: "Storage, by its path inside the environment. bakeoff refuses a contender that does " +
-			"not declare a volume that a workload needs.",
+		{name: "volumes", doc: "Storage volumes, by their path inside the environment. If a workload needs a " +
+			"volume, every contender must declare it.",
 			shape: volumes},
 	}
 }
 
 func contenderShape(cat Catalogue, resources []field) *shape {
 	contender := fieldsOf(append([]field{
-		{name: "name", doc: "Name in every result.", shape: named(), required: true},
+		{name: "name", doc: "Name of the contender in all results.", shape: named(), required: true},
 		{name: "driver", doc: "Driver that creates the environments. The options of the driver are further keys of the " +
 			"contender.",
 			shape: drivers(cat), required: true},
-		{name: "host", doc: "Host of the environments: local, or one of hosts.", shape: named(), def: "local"},
-		{name: "system", doc: "System that the host must boot for this contender: one of those in the host's switch.",
+		{name: "host", doc: "Host on which bakeoff creates the environments: local, or a name from the key " +
+			"hosts.", shape: named(), def: "local"},
+		{name: "system", doc: "Operating system that the host must boot for this contender: a name from the key " +
+			"switch of the host.",
 			shape: named()},
-		{name: "tuning", doc: "sysctl name → value, set inside the environment. `bakeoff list drivers NAME` says what a " +
-			"driver supports: net.* where " +
-			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to " +
-			"the image.",
+		{name: "tuning", doc: "Kernel settings (sysctl name → value) that bakeoff sets inside the environment. " +
+			"`bakeoff list drivers NAME` shows the settings that a driver supports: net.* if environments share the " +
+			"host's kernel, all settings if environments boot a kernel of their own, and none if the settings " +
+			"belong to the image.",
 			shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
-		{name: "params", doc: "Parameters of workloads, by the name of the cell. For this contender, they override " +
-			"the parameters of the cell. With them, contenders of one driver can run two commands, two servers or two " +
-			"settings. A required parameter may be absent from the cell if every contender gives it.",
+		{name: "params", doc: "Parameters of the cell's workload, by the name of the cell. For this contender, they " +
+			"override the parameters that the cell itself sets. With this key, contenders with the same driver can " +
+			"run different commands, servers or settings. If every contender sets a required parameter, the cell " +
+			"need not set it.",
 			shape: mapOf(named(), mapOf(one(param.Text), loose())).eg(`{unpack: {argv: [tar, -xf, big.tar]}}`)},
 		{name: "env", doc: "Environment variables of the programs that workloads run in the contender's environments. A " +
 			"variable that the workload itself sets keeps the workload's value.",
 			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
 		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one " +
-			"contender, called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in " +
-			"packages, in tuning, in the contender's own volumes and in the parameters of cells. If NAME is cpus, " +
-			"quota, memory, image, an option of the driver, or a parameter of a cell's workload, bakeoff sets it to " +
-			"the value. If the key baseline names the swept contender, the baseline is the contender with the first " +
-			"value.",
+			"contender, called CONTENDER-NAME-VALUE, and the page of the run shows a curve over the values. The " +
+			"value replaces {NAME} in env, in packages, in tuning, in the contender's own volumes and in the " +
+			"parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a parameter of " +
+			"a cell's workload, bakeoff sets it to the value. If the key baseline names the swept contender, the " +
+			"baseline is the contender with the first value.",
 			shape: sweepShape()},
-		filesField("its environments. A file of a contender replaces a file of the lab or of a cell with the same " +
-			"`to`"),
+		filesField("the environments of this contender. A file of a contender replaces a file of the lab or of a " +
+			"cell with the same path `to`"),
 	}, resources...)...)
 	contender.by = "driver"
 	for _, d := range cat.Drivers {
@@ -318,12 +333,13 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 
 func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
-		field{name: "name", doc: "Name in every result.", shape: named(), required: true},
+		field{name: "name", doc: "Name of the cell in all results.", shape: named(), required: true},
 		field{name: "workload", doc: "Workload to run.", shape: enum(workloadNames(cat)...), required: true},
 		field{name: "profiles", doc: "Profiles whose runs contain the cell. Without this key, every run contains the " +
 			"cell. With it, a run without --profile does not contain the cell, unless --only names the cell.",
 			shape: listOf(named()).eg("[full]")},
-		field{name: "sweep", doc: "A sweep of every contender in this cell; see the key sweep of a contender.",
+		field{name: "sweep", doc: "A sweep (see the key sweep of a contender) that applies to every contender in " +
+			"this cell.",
 			shape: sweepShape()},
 		filesField("the environments of all contenders, if the cell is measured"),
 	)
@@ -341,32 +357,34 @@ func loose() *shape {
 
 func designShape() *shape {
 	return fieldsOf(
-		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), " +
-			"1+margin]: 0.02 or 2%.",
+		field{name: "margin", doc: "Margin of equivalence, as in 0.02 or 2%. A contender is equivalent to the " +
+			"baseline if the confidence interval of their ratio lies inside [1/(1+margin), 1+margin].",
 			shape: share(0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
-		field{name: "looks", doc: "Looks (interim analyses): numbers of blocks, ascending, after which the run may " +
-			"decide and stop. If the file has a budget and neither looks, alphas nor blocks, bakeoff derives the looks " +
-			"from the budget.",
+		field{name: "looks", doc: "Ascending numbers of blocks after each of which bakeoff makes a look (an interim " +
+			"analysis), and may decide and stop the run. If the file has a budget and neither looks, alphas nor " +
+			"blocks, bakeoff derives the looks from the budget.",
 			shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
-		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an " +
-			"equal share of 0.05; " +
-			"four looks get .010, .010, .015, .015.", shape: listOf(share(1e-6, analysis.MaxAlpha))},
+		field{name: "alphas", doc: "Error rate of each look (interim analysis); the sum is at most 0.05. Without " +
+			"this key, every look gets an equal share of 0.05; four looks get .010, .010, .015, " +
+			".015.", shape: listOf(share(1e-6, analysis.MaxAlpha))},
 		field{name: "instances",
 			doc: "block: bakeoff creates new environments for each block, and verdicts hold for environments made this way on " +
 				"this " +
 				"machine. run: one environment serves all blocks, and verdicts hold for that instance only.", shape: enum("block",
 				"run"), def: "block"},
-		field{name: "mirror", doc: "Visit the contenders of a block a second time in mirrored order, so that a linear " +
-			"drift cancels out.",
+		field{name: "mirror", doc: "In each block, measure the contenders a second time in the reverse order, so " +
+			"that a linear drift cancels out.",
 			shape: one(param.Bool), def: "true"},
-		field{name: "budget", doc: "Time limit. bakeoff starts no block that would end later. Without it, there is no limit.",
+		field{name: "budget", doc: "Time limit of the run. bakeoff starts no block that would end later. Without " +
+			"this key, the time is not limited.",
 			shape: one(param.Duration)},
-		field{name: "blocks", doc: "Largest number of blocks; bakeoff drops looks after it. If blocks is smaller " +
-			"than the first look, no verdict is possible.",
+		field{name: "blocks", doc: "Maximum number of blocks of a run; bakeoff ignores looks at more blocks. If the " +
+			"maximum is below the first look, no verdict is possible.",
 			shape: bounded(param.Int, 1, maxBlocks)},
 		field{name: "exact-trials", doc: "For metrics that can repeat themselves exactly, such as instructions: " +
-			"number of trials of each side that must agree. If they agree, bakeoff calls the metric deterministic, and " +
-			"gives the verdict without waiting for a look. With mirror, a block has two trials of each side.",
+			"number of trials of each side that must agree. If these trials agree, bakeoff calls the metric " +
+			"deterministic, and gives the verdict without waiting for a look. With mirror, a block has two trials " +
+			"of each side.",
 			shape: bounded(param.Int, analysis.Repeats, 2*maxBlocks), def: fmt.Sprint(analysis.Repeats)},
 	)
 }
