@@ -55,7 +55,7 @@ func (t Tuning) Check(settings map[string]string) error {
 func (t Tuning) String() string {
 	switch {
 	case len(t.Names) == 0:
-		return "none: " + t.Why
+		return "none, because " + t.Why
 	case slices.Contains(t.Names, "*"):
 		return "every sysctl of the environment's kernel"
 	case t.Why == "":

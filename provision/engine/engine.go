@@ -198,10 +198,10 @@ func Specs() []param.Spec {
 	return []param.Spec{
 		{Name: "exec", Kind: param.Text, Default: byInit, Enum: []string{byEngine, byInit},
 			Former: map[string]string{"porter": byInit},
-			Doc: "What starts programs in the container: its init process, or the engine's own exec, which takes 100 ms or " +
-				"more."},
+			Doc: "What starts programs in the container. init: the container's init process. engine: the engine's " +
+				"own exec, which takes 100 ms or more for each program."},
 		{Name: "seccomp", Kind: param.Text, Default: "default", Enum: []string{"default", unconfined},
-			Doc: "The system call filter: the engine's default, or none."},
+			Doc: "The system call filter of the container: the engine's default, or none."},
 	}
 }
 
@@ -336,8 +336,8 @@ func Doc(d driver.Doc) driver.Doc {
 	d.Image = true
 	d.Options = append(d.Options, Specs()...)
 	d.Enforces = map[string]string{
-		"cpus":   "the engine, by control group cpuset",
-		"memory": "the engine, by control group memory, without swap",
+		"cpus":   "the engine, with control group cpuset",
+		"memory": "the engine, with control group memory and without swap",
 	}
 	return isolation.Doc(d)
 }

@@ -33,21 +33,21 @@ const (
 // networks describes each of them: for the lab file, and as the fact "network" of an
 // environment.
 var networks = map[Network]struct{ doc, fact string }{
-	Experiment: {"a link from the experiment's network into the container, as with every other driver", ""},
+	Experiment: {"over a link from the experiment's network into the container, as with every other driver", ""},
 	HostNet: {
-		"the network of the host (--network host)",
+		"over the network of the host (--network host)",
 		"the host network: the link ends outside of the container's namespaces",
 	},
-	Bridge: {"the engine's bridge; load goes to the container's own address",
+	Bridge: {"over the engine's bridge, to the container's own address",
 		"the engine's bridge and the container's own address: routed, no address translation"},
-	Published: {"the engine's bridge; load goes to ports that the engine publishes by the packet filter",
+	Published: {"over the engine's bridge, to ports that the engine publishes with rules of the packet filter",
 		"the engine's bridge behind published ports: address translation by the packet filter"},
-	Proxy: {"the engine's bridge; load goes to ports that docker-proxy publishes, without the packet filter " +
+	Proxy: {"over the engine's bridge, to ports that the program docker-proxy publishes without the packet filter " +
 		"(requires engine: private)",
 		"the engine's bridge behind published ports: the process docker-proxy copies each connection"},
-	Slirp: {"load goes to ports that slirp4netns, a network stack in user space, publishes",
+	Slirp: {"to ports that slirp4netns, a network stack in user space, publishes",
 		"slirp4netns behind published ports: a process copies each connection"},
-	Pasta: {"load goes to ports that pasta publishes", "pasta behind published ports: a process moves the traffic"},
+	Pasta: {"to ports that the program pasta publishes", "pasta behind published ports: a process moves the traffic"},
 }
 
 // NetworkOption is the option network with these values, Experiment first.
@@ -60,7 +60,7 @@ func NetworkOption(values ...Network) param.Spec {
 		docs = append(docs, string(v)+": "+networks[v].doc)
 	}
 	slices.Sort(s.Enum)
-	s.Doc += strings.Join(docs, "; ") + "."
+	s.Doc += strings.Join(docs, ". ") + "."
 	return s
 }
 

@@ -145,7 +145,7 @@ func (e *Env) existing(ctx context.Context) ([]string, error) {
 // namespace is their own, everything else belongs to the host's kernel.
 func Tuning() driver.Tuning {
 	return driver.Tuning{Names: []string{"net.*"}, Lacks: netns.Lacks,
-		Why: "environments share the host's kernel; only the network settings are their own"}
+		Why: "environments have their own network settings, and share all other kernel settings with the host"}
 }
 
 // check checks the parts of spec that all environments share.

@@ -38,19 +38,19 @@ const (
 
 var specs = []param.Spec{
 	{Name: "disk", Kind: param.Text,
-		Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, such as zroot/vm/base@clean. The " +
-			"guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
+		Doc: "The guest's disk: the path of a raw image or, with backing: zvol, the name of a snapshot of a volume, " +
+			"such as zroot/vm/base@clean. The guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
 	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol},
-		Doc: "Where the disk is stored: file copies the disk into the environment's directory, zvol clones the " +
-			"snapshot next to it."},
+		Doc: "Where bakeoff stores the guest's disk. file: a copy in the environment's directory. zvol: a clone of " +
+			"the snapshot, in the dataset that contains the volume."},
 	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI},
 		Doc: "What boots the guest: bhyveload boots only FreeBSD; uefi boots any system that the firmware supports."},
 	{Name: "bootrom", Kind: param.Text, Default: bhyve.Firmware,
-		Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
+		Doc: "Path of the firmware for loader: uefi. The package edk2-bhyve contains the default."},
 	{Name: "controller", Kind: param.Text, Default: bhyve.VirtioBlk,
 		Enum: []string{bhyve.VirtioBlk, bhyve.NVMe, bhyve.AHCI},
-		Doc: "The controller of the guest's disk and of the volumes that are not tmpfs. The guest formats these " +
-			"volumes with newfs -U, so it must run FreeBSD."},
+		Doc: "The controller of the guest's disk and of all volumes except tmpfs. The guest formats these volumes " +
+			"with newfs -U, so the guest must run FreeBSD."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
 

@@ -43,12 +43,12 @@ func (Driver) Doc() driver.Doc {
 			"Docker's",
 		Options: []param.Spec{
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
-				Doc: "running uses the engine of the machine. private starts one for this run, with its own storage, and stops " +
-					"it " +
-					"at the end."},
+				Doc: "Docker engine that runs the containers. running: the engine that already runs on the host. " +
+					"private: an engine that bakeoff starts for this run, with its own storage, and stops at the " +
+					"end of the run."},
 			{Name: "socket", Kind: param.Text, Default: "",
-				Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. If not set, the docker " +
-					"command uses its default."},
+				Doc: "Socket of the running engine on the host, such as unix:///run/docker.sock. If not set, the " +
+					"docker command uses its default."},
 			engine.NetworkOption(engine.Experiment, engine.HostNet, engine.Bridge, engine.Published, engine.Proxy),
 		},
 		Packages: []string{"docker.io", "tar"},

@@ -28,17 +28,16 @@ var specs = []param.Spec{
 		Doc: "Path on the host of a kernel to boot instead of the image's: an ELF vmlinux, or a bzImage, which " +
 			"bakeoff decompresses."},
 	{Name: "modules", Kind: param.Text,
-		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 are " +
-			"built " +
-			"in."},
+		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 " +
+			"are built into the kernel."},
 	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"},
 		Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores flushes."},
 	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"},
 		Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
 	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, such as mitigations=off."},
 	{Name: "program", Kind: param.Text, Default: vmm.Program,
-		Doc: "The Firecracker program, a name or a path on the host. It must be version 1.8 or later: the kernels of " +
-			"distributions find their devices by the ACPI tables of these versions."},
+		Doc: "The Firecracker program, a name or a path on the host. Version 1.8 or later is required: the kernels " +
+			"of distributions find their devices in ACPI tables, which older versions lack."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "Maximum time until the guest's agent answers."},
 }
 
@@ -57,7 +56,7 @@ func (Driver) Doc() driver.Doc {
 		Backings:    guest.Backings(),
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the Firecracker process",
-			"memory": "the memory size of the guest; Firecracker's own memory is additional, and metered",
+			"memory": "the memory size of the guest; Firecracker's own memory is additional, and bakeoff meters it",
 		}),
 		Tuning: driver.Tuning{Names: []string{"*"}},
 		Source: []string{

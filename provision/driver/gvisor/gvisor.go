@@ -45,10 +45,11 @@ var platforms = []string{"systrap", "ptrace"}
 
 var specs = []param.Spec{
 	{Name: "platform", Kind: param.Text, Default: platforms[0], Enum: platforms,
-		Doc: "How gVisor intercepts system calls. kvm is not available: it needs direct access to the hardware."},
+		Doc: "How gVisor intercepts system calls. bakeoff does not offer gVisor's third platform, kvm, because kvm " +
+			"needs direct access to the hardware."},
 	{Name: "overlay", Kind: param.Text, Default: "root:self", Enum: []string{"root:self", "none"},
-		Doc: "Where writes to the root go: to a file that gVisor keeps in the root (root:self, gVisor's default) or to the " +
-			"root itself (none)."},
+		Doc: "Where writes to the root file system go. root:self, gVisor's default: to a file that gVisor keeps in " +
+			"the root file system. none: directly to the root file system."},
 }
 
 // options are the options of one sandbox.
@@ -64,15 +65,15 @@ func (Driver) Doc() driver.Doc {
 	return isolation.Doc(driver.Doc{
 		Name: "gvisor",
 		Also: map[string]string{"runsc": "gvisor"},
-		Summary: "a gVisor container (runsc): a kernel in user space answers its system calls, " +
-			"and that kernel has its own network stack; the container's init process starts programs",
+		Summary: "a gVisor container (runsc): a user-space kernel with its own network stack answers the " +
+			"container's system calls; the container's init process starts programs",
 		Image:        true,
 		EndsOfMemory: true,
 		Options:      specs,
 		Enforces: map[string]string{
 			"cpus": "control group cpuset, including the sandbox's own threads",
-			"memory": "control group memory, including gVisor's kernel and the init process; exceeding it ends the whole " +
-				"sandbox",
+			"memory": "control group memory, including gVisor's kernel and the init process; a sandbox that exceeds " +
+				"the limit ends as a whole",
 			"network": "a network namespace with one veth, which the sandbox's own network stack uses",
 		},
 		Tuning: driver.Tuning{Why: "gVisor's network stack has no sysctl settings"},

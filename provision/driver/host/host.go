@@ -24,9 +24,9 @@ func (Driver) Doc() driver.Doc {
 		Also: map[string]string{"bare": "host", "baremetal": "host", "bare-metal": "host", "metal": "host",
 			"native": "host", "none": "host"},
 		Summary: "the bare machine: the host's kernel and files, with a control group that limits CPUs and memory",
-		Enforces: map[string]string{"network": "a network namespace with one veth, so that two environments can use the " +
-			"same " +
-			"port and the host's packet filter does not interfere; the driver machine has the machine's own network instead"},
+		Enforces: map[string]string{"network": "a network namespace with one veth, so that two environments can use " +
+			"the same port and the host's packet filter does not interfere; environments of the driver machine use " +
+			"the machine's own network instead"},
 		Files:  true,
 		Source: []string{"cgroups(7)", "network_namespaces(7)", "mount_namespaces(7)", "veth(4)"},
 	})

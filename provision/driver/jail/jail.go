@@ -45,17 +45,17 @@ const (
 
 var specs = []param.Spec{
 	{Name: "abi", Kind: param.Text, Default: sysFreeBSD, Enum: []string{sysFreeBSD, sysLinux},
-		Doc: "The system that the programs of the image were built for. linux needs the host's Linux emulation (sysrc " +
-			"linux_enable=YES; service linux start)."},
+		Doc: "The operating system that the image's programs were built for. linux needs the host's Linux emulation " +
+			"(sysrc linux_enable=YES; service linux start)."},
 	{Name: "root", Kind: param.Text, Default: rootCopy, Enum: []string{rootCopy, rootNullfs, rootZFS},
-		Doc: "How the root is created: copy copies the image, a folder on the host such as /usr/local/jails/base. " +
-			"nullfs mounts its folders read-only and copies /etc, /root and /var. zfs clones the snapshot that the " +
-			"option dataset names, and needs no image."},
+		Doc: "How bakeoff creates the jail's root. copy: copies the image, a folder on the host such as " +
+			"/usr/local/jails/base. nullfs: mounts the image's folders read-only, and copies /etc, /root and /var. " +
+			"zfs: clones the snapshot that the option dataset names, and needs no image."},
 	{Name: "dataset", Kind: param.Text,
-		Doc: "The snapshot to clone with root zfs, such as zroot/jails/base@clean. The clone is created next to its " +
-			"dataset."},
+		Doc: "Name of the snapshot to clone with root: zfs, such as zroot/jails/base@clean. bakeoff creates the " +
+			"clone in the parent of the snapshot's dataset, here zroot/jails."},
 	{Name: "network", Kind: param.Text, Default: netVNET, Enum: []string{netVNET, netShared},
-		Doc: "vnet gives the jail its own network stack. shared gives the jail an address on the bridge, in the " +
+		Doc: "Network of the jail. vnet: a network stack of its own. shared: an address on the bridge, in the " +
 			"host's network stack."},
 }
 
@@ -64,8 +64,8 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "jail",
 		Also: map[string]string{"jails": "jail", "iocage": "jail", "bastille": "jail", "ezjail": "jail"},
-		Summary: "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, its own network " +
-			"stack",
+		Summary: "a FreeBSD jail with a FreeBSD or a Linux root: the host's kernel, a clone of the image, and a " +
+			"network stack of its own",
 		Status:   driver.Unproven,
 		Hosts:    []string{"freebsd"},
 		Root:     true,

@@ -31,7 +31,8 @@ type Driver struct{}
 const profile = "/usr/share/lxc/config/common.seccomp"
 
 var options = []param.Spec{
-	isolation.FilterOption("The system call filter of LXC's packages. off shows what the filter costs."),
+	isolation.FilterOption("Whether the container has the system call filter of LXC's packages. A contender with " +
+		"off shows how much time the filter takes."),
 }
 
 // Doc describes the driver.

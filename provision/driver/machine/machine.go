@@ -37,17 +37,17 @@ const (
 
 var specs = []param.Spec{
 	{Name: optAsIs, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff measures the machine without the " +
-		"limits that its system cannot enforce, and lists these limits as confounders on the page. With false, " +
-		"bakeoff refuses such limits. reboot: true implies as-is: true."},
+		"limits that its system cannot enforce, and lists these limits as confounders on the page of the run. With " +
+		"false, bakeoff refuses such limits. reboot: true implies as-is: true."},
 	{Name: optSet, Kind: param.Text, Doc: "On illumos: the number of the processor set (psrset -c), or the name of " +
-		"the resource pool, in which programs run. Required on illumos for more than one CPU. bakeoff creates no " +
-		"processor set, because a set takes its CPUs away from all other programs."},
+		"the resource pool, in which programs run. Required on illumos if the contender has more than one CPU. " +
+		"bakeoff does not create processor sets, because a set takes its CPUs away from all other programs."},
 	{Name: optReboot, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff may reboot the machine. Each trial " +
-		"of the workload boot reboots it once, which ends everything that runs on the machine."},
-	{Name: optCommand, Kind: param.List, Doc: "The command that reboots, as [program, argument]. The default is " +
-		"reboot on Linux, init 6 on illumos, and shutdown -r now elsewhere."},
+		"of the workload boot reboots the machine once, which ends all programs on it."},
+	{Name: optCommand, Kind: param.List, Doc: "The command that reboots the machine, as [program, argument]. The " +
+		"default is reboot on Linux, init 6 on illumos, and shutdown -r now elsewhere."},
 	{Name: optTimeout, Kind: param.Duration, Default: "10m0s", Doc: "Maximum time from the reboot command until " +
-		"bakeoff-agent answers after the reboot. The firmware of servers alone takes minutes."},
+		"bakeoff-agent answers after the reboot. On servers, the firmware alone takes minutes."},
 }
 
 // Doc describes the driver.
@@ -55,18 +55,18 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "machine",
 		Also: map[string]string{"reboot": "machine", "server": "machine"},
-		Summary: "a bare machine as it is, either this machine or one that SSH reaches, on any system; unlike host, " +
-			"it needs no root and no control groups, uses the machine's own network, and enforces only the limits that " +
-			"the machine's system offers",
+		Summary: "a bare machine as it is: this machine, or one that SSH reaches. Unlike the driver host, it works " +
+			"on any operating system, without root and control groups, uses the machine's own network, and enforces " +
+			"only the limits that the operating system offers",
 		Status: driver.Proven,
 		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "darwin"}, Whole: true,
 		ProvenOn: []string{"linux"},
 		Options:  specs,
 		Backings: slices.DeleteFunc(volume.Backings(), func(b string) bool { return b == volume.NFS }),
 		Enforces: map[string]string{
-			"cpus": "sched_setaffinity on Linux, cpuset on FreeBSD, schedctl on NetBSD, usched on DragonFly, pbind, a " +
-				"processor set or a resource pool on illumos; OpenBSD and macOS have nothing",
-			"memory": "on FreeBSD with kern.racct.enable=1, an rctl rule for each program; elsewhere nothing",
+			"cpus": "sched_setaffinity on Linux, cpuset on FreeBSD, schedctl on NetBSD, usched on DragonFly, and " +
+				"pbind, a processor set or a resource pool on illumos; not enforced on OpenBSD and macOS",
+			"memory": "an rctl rule for each program, on FreeBSD with kern.racct.enable=1; not enforced elsewhere",
 		},
 		Tuning: driver.Tuning{Why: "bakeoff does not change the settings of a bare machine"},
 		Source: []string{"random(4): boot_id", "reboot(8)", "org.freedesktop.systemd1(5)", "sched_setaffinity(2)",

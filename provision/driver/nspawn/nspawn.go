@@ -27,7 +27,8 @@ import (
 type Driver struct{}
 
 var options = []param.Spec{
-	isolation.FilterOption("The system call filter of systemd-nspawn. off shows what the filter costs."),
+	isolation.FilterOption("Whether the container has the system call filter of systemd-nspawn. A contender with " +
+		"off shows how much time the filter takes."),
 }
 
 // Doc describes the driver.
@@ -35,8 +36,9 @@ func (Driver) Doc() driver.Doc {
 	return isolation.Doc(driver.Doc{
 		Name: "nspawn",
 		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
-		Summary: "a systemd-nspawn container: its namespaces, capabilities and system call filter, no service manager; " +
-			"the container's init process starts programs, which inherit its filter and capabilities",
+		Summary: "a systemd-nspawn container without a service manager: the namespaces, capabilities and system " +
+			"call filter of systemd-nspawn; the container's init process starts programs, which inherit the filter " +
+			"and the capabilities",
 		Image:    true,
 		Options:  options,
 		Packages: []string{"systemd-container"},

@@ -33,8 +33,8 @@ func (Driver) Doc() driver.Doc {
 		Image:   true,
 		Options: options,
 		Enforces: map[string]string{
-			"cpus":   "the runtime, by control group cpuset",
-			"memory": "the runtime, by control group memory, without swap",
+			"cpus":   "the runtime, with control group cpuset",
+			"memory": "the runtime, with control group memory and without swap",
 		},
 		Packages: []string{isolation.Crun, isolation.Runc},
 		Source:   []string{"OCI Runtime Specification 1.0.2", "crun(1)", "runc(8)"},

@@ -81,8 +81,8 @@ var specs = []param.Spec{
 	{Name: optMachine, Kind: param.Text, Default: qemu.MicroVM, Enum: []string{qemu.MicroVM, qemu.Q35},
 		Doc: "The machine type. microvm has virtio devices and little else. q35 is a PC with PCI and firmware."},
 	{Name: optAccel, Kind: param.Text, Default: auto, Enum: []string{auto, qemu.KVM, qemu.TCG},
-		Doc: "What runs the guest's instructions. auto uses kvm if a test guest runs with kvm, otherwise emulation " +
-			"(tcg)."},
+		Doc: "What runs the guest's instructions. auto starts a test guest with kvm; if that guest runs, auto is " +
+			"kvm, otherwise emulation (tcg)."},
 	{Name: optKernel, Kind: param.Text,
 		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
 			"note, or a multiboot kernel of 32 bits."},
@@ -90,44 +90,45 @@ var specs = []param.Spec{
 		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. The RAM disk must start " +
 			"the agent (but see the option agent)."},
 	{Name: optDisk, Kind: param.Text,
-		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
-			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
-			"agent; docs/special/guests.md describes how."},
+		Doc: "Path on the host of the disk (raw or qcow2) of an installed system, instead of an image. Changes to " +
+			"the disk go to a temporary file. Without the option kernel, the boot loader on the disk boots the " +
+			"system, which needs machine: q35. The system must start the agent; docs/special/guests.md describes " +
+			"how."},
 	{Name: optModules, Kind: param.Text,
-		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console " +
-			"are " +
-			"built in."},
+		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the " +
+			"console are built into the kernel."},
 	{Name: optAppend, Kind: param.Text,
 		Doc: "Words to add to the kernel's command line, such as mitigations=off. For a kernel other than Linux, the " +
 			"command line consists of these words only."},
 	{Name: optForm, Kind: param.Text, Default: "file", Enum: []string{"file", formELF},
-		Doc: "What QEMU starts: the file of the kernel, or the ELF kernel that is packed in this file, started at " +
-			"its PVH entry point. The guest then unpacks no kernel."},
+		Doc: "What QEMU starts. file: the kernel file, whose kernel unpacks itself in the guest. elf: the ELF " +
+			"kernel, which bakeoff unpacks from the kernel file and QEMU starts at the PVH entry point."},
 	{Name: optProgram, Kind: param.Text, Default: qemu.Program,
-		Doc: "The emulator program, a name or a path on the host."},
+		Doc: "The emulator program: its name, or its path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	{Name: optRAMDisk, Kind: param.Text,
-		Doc: "A raw disk with a GPT, such as bakeoff image build makes: its path on the host. The guest loads this disk " +
-			"into its memory. The root of the guest is a partition of this disk instead of the image's disk; the image " +
-			"provides the kernel and its modules. The root is the partition with the attribute BOOTONCE (58), or else " +
-			"with BOOTME (59)."},
+		Doc: "Path on the host of a raw disk with a GPT, such as `bakeoff image build` makes. The guest loads this " +
+			"disk into memory, and one of its partitions becomes the guest's root: the partition with the attribute " +
+			"BOOTONCE (bit 58) or, if no partition has it, with BOOTME (bit 59). The contender's image provides " +
+			"only the kernel and its modules."},
 	{Name: optPartition, Kind: param.Text,
-		Doc: "The name of the partition of ram-disk that is the root. Without it, the attributes BOOTONCE and BOOTME " +
-			"select the partition."},
+		Doc: "Name of the partition of ram-disk that becomes the guest's root. Without this option, the attributes " +
+			"BOOTONCE and BOOTME select the partition."},
 	{Name: optFirmware, Kind: param.Text, Default: auto,
 		Enum: []string{auto, qemu.QBoot, qemu.SeaBIOS, qemu.OVMF},
-		Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the default of " +
-			"the machine type: SeaBIOS for q35, and for microvm what QEMU calls bios-microvm.bin, which is SeaBIOS " +
-			"or (in Debian 12) qboot. The facts firmware and firmware.sha256 say what ran."},
+		Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the " +
+			"default of the machine type: SeaBIOS for q35, and for microvm QEMU's file bios-microvm.bin, which " +
+			"contains SeaBIOS or, in Debian 12, qboot. The facts firmware and firmware.sha256 show which firmware " +
+			"ran."},
 	{Name: optClock, Kind: param.Text, Default: clockHost,
 		Enum: []string{clockHost, clockInstructions},
-		Doc: "How time passes in the guest. host: as on the host. With instructions, each executed instruction takes " +
-			"a nanosecond, and a guest that sleeps is woken at once, with its clock set forward. Repeated boots then " +
-			"take exactly the same number of instructions, whatever else the host does. The machine is emulated, has " +
-			"one CPU, no disk and no network, and is measured by the workload boot. It boots the kernel of the image " +
-			"or of the option kernel. Its RAM disk is that of the option initrd, or a RAM disk of bakeoff that " +
-			"restarts the machine at the first userland instruction."},
+		Doc: "How time passes in the guest. host: as on the host. instructions: each executed instruction takes a " +
+			"nanosecond; if the guest sleeps, QEMU sets its clock forward and wakes it at once. Repeated boots then " +
+			"take exactly the same number of instructions, whatever else the host does. With instructions, the " +
+			"machine is emulated, has one CPU, no disk and no network, and needs the workload boot. The machine " +
+			"boots the kernel of the image or of the option kernel. The RAM disk comes from the option initrd; " +
+			"without it, bakeoff's own RAM disk restarts the machine at the first userland instruction."},
 	{Name: optSystem, Kind: param.Text, Default: auto,
 		Enum: []string{auto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD, systemWindows},
 		Doc: "The operating system of a guest with the option disk or initrd. With auto, bakeoff recognizes the " +
@@ -136,53 +137,57 @@ var specs = []param.Spec{
 			"know how the agent could set them up. With windows the machine has a display adapter and a hardware clock " +
 			"with the local time; docs/guides/windows.md lists what is untested."},
 	{Name: optACPI, Kind: param.Text, Default: auto, Enum: []string{auto, acpiOn, acpiOff},
-		Doc: "Whether the guest sees ACPI. auto is off for a NetBSD kernel on microvm, because QEMU names the virtio " +
-			"devices on the kernel's command line only without ACPI. Otherwise auto is on."},
+		Doc: "Whether the guest has ACPI. auto is off for a NetBSD kernel on microvm: such a kernel finds its " +
+			"virtio devices on its command line, and QEMU writes them there only without ACPI. For all other " +
+			"guests, auto is on."},
 	{Name: optChannel, Kind: param.Text, Default: auto,
 		Enum: []string{auto, qemu.ChannelVirtio, qemu.ChannelDial},
-		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console " +
-			"with the name " + qemu.PortName + ", which the agent serves. With dial the agent connects to " + qemu.DialAddress +
-			" over a network card that leads nowhere else. auto is dial for NetBSD and OpenBSD, which have no such " +
-			"ports, and for FreeBSD, whose ports lose input. Otherwise auto is virtio. The fact channel says which one " +
-			"was used."},
+		Doc: "How bakeoff reaches the agent of a guest with the option disk or initrd. virtio: the agent serves the port " +
+			qemu.PortName + " of a virtio console. dial: the agent connects to " + qemu.DialAddress + " over a network " +
+			"card that is connected to nothing else. auto is dial for NetBSD and OpenBSD, which have no such ports, and " +
+			"for FreeBSD, whose ports lose input. For other systems, auto is virtio. The fact channel shows which " +
+			"channel was used."},
 	{Name: optCard, Kind: param.Text, Default: qemu.VirtioNet, Enum: []string{qemu.VirtioNet, qemu.E1000, qemu.E1000E},
-		Doc: "The network card of the guest. Windows has no driver for virtio-net; e1000 and e1000e (Intel) need machine " +
-			"q35, and are emulated."},
+		Doc: "The network card of the guest. Windows has no driver for virtio-net; e1000 and e1000e (Intel) need " +
+			"machine: q35, and are emulated."},
 	{Name: optAgent, Kind: param.Text, Default: "yes", Enum: []string{"yes", none},
-		Doc: "none is for a guest of the option disk or initrd that starts no agent. Such a guest is measured from " +
-			"outside, by the workload boot. The option ready says when the guest is up."},
+		Doc: "Whether the guest starts bakeoff-agent. none: a guest of the option disk or initrd has no agent. " +
+			"bakeoff measures such a guest from outside, for example with the workload boot, and the option ready " +
+			"says when the guest is up."},
 	{Name: optReady, Kind: param.Text,
-		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server " +
-			"on that port has sent something), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (a server on " +
-			"that port has sent the banner of SSH). For a port the guest " +
-			"gets a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP. With clock: instructions " +
-			"it is mark:NAME (the guest has run " + initramfs.Mark + " NAME); without it the boot ends at the first " +
-			"userland instruction."},
+		Doc: "When a guest without an agent is up. console:TEXT: its serial console has printed TEXT. tcp:PORT: a server " +
+			"on that port has sent something. http:PORT/PATH: a GET of /PATH has the status 200. ssh:PORT: a server on " +
+			"that port has sent the banner of SSH. For a port, the guest gets a network card that is connected to " +
+			"nothing else, with the address 10.0.2.15, also by DHCP. With clock: instructions, write mark:NAME: the " +
+			"guest has run " + initramfs.Mark + " NAME. Without mark:NAME, the boot ends at the first userland " +
+			"instruction."},
 	{Name: optDebugPort, Kind: param.Text,
 		Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
 			"0x80 (POST codes). A recording of the workload boot then contains what the guest writes to this port, " +
-			"each line or code with its time. The machine starts when bakeoff reads the port. Each write to the port " +
-			"takes the guest time."},
+			"each line or code with its time. The machine waits to start until bakeoff reads the port. Each write " +
+			"to the port slows the guest."},
 	{Name: optKernelPackage, Kind: param.Text,
-		Doc: "The kernel package of the image's distribution, instead of its kernel package for virtual machines. " +
-			"linux-image-amd64 has the drivers for real hardware."},
+		Doc: "Name of the kernel package to install from the image's distribution. Without this option, bakeoff " +
+			"installs the distribution's kernel package for virtual machines. linux-image-amd64 has the drivers for " +
+			"real hardware."},
 	{Name: optController, Kind: param.Text, Default: qemu.VirtioBlk,
 		Enum: qemu.Controllers(),
-		Doc: "The controller of volumes that are not tmpfs. All except virtio-blk and virtio-scsi need machine q35. ahci " +
-			"(SATA), lsi53c895a (parallel SCSI), megasas (LSI MegaRAID SAS 1078) and mptsas1068 (LSI SAS 1068) also need a " +
-			"kernel with their drivers (kernel-package: linux-image-amd64). The root of an image is always on virtio-blk; " +
-			"the disk of the option disk is on this controller."},
+		Doc: "The controller of all volumes except tmpfs. All controllers except virtio-blk and virtio-scsi need " +
+			"machine: q35. ahci (SATA), lsi53c895a (parallel SCSI), megasas (LSI MegaRAID SAS 1078) and mptsas1068 " +
+			"(LSI SAS 1068) also need a kernel with a driver for them (kernel-package: linux-image-amd64). The root " +
+			"disk of an image is always on virtio-blk. The disk of the option disk is on the controller that this " +
+			"option selects."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
-		Doc: "The format of the file of a volume with backing file:…: raw blocks, or qcow2 with all clusters " +
-			"preallocated as in raw."},
+		Doc: "Format of the file that holds a volume with backing: file:…. raw: plain blocks. qcow2: all clusters " +
+			"are preallocated, as in raw."},
 	{Name: optCache, Kind: param.Text, Default: auto, Earlier: cacheWriteback,
 		Enum: []string{auto, cacheWriteback, cacheNone, "writethrough", cacheDirectsync, "unsafe"},
 		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and " +
-			"otherwise writeback; the fact driver.disk.cache shows it. writeback uses the host's page cache and honors " +
-			"flushes, none bypasses the cache, writethrough flushes after each write, directsync bypasses the cache " +
-			"and flushes after each write, unsafe ignores flushes."},
+			"otherwise writeback; the fact driver.disk.cache shows which. writeback: uses the host's page cache and " +
+			"honors flushes. none: bypasses the page cache. writethrough: flushes after each write. directsync: " +
+			"bypasses the page cache and flushes after each write. unsafe: ignores flushes."},
 	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, "io_uring"},
-		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
+		Doc: "How QEMU reads and writes disks on the host. native needs disk-cache: none or directsync."},
 }
 
 // options are the decoded options of one machine. resolve replaces auto where a file of

@@ -57,15 +57,15 @@ const (
 
 var specs = []param.Spec{
 	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running guest of `bakeoff " +
-		"vm`: a container, or a machine made from a service folder or a container image. bakeoff measures it as it " +
-		"is, and never creates, stops or changes it. The same guest serves all blocks (design.instances: run), and " +
-		"verdicts hold for this guest only. While bakeoff measures a machine, `bakeoff vm exec` in that machine " +
+		"vm`: a container, or a machine made from a service folder or a container image. bakeoff measures this " +
+		"guest as it is, and never creates, stops or changes it. All blocks use this guest (design.instances: run), " +
+		"and verdicts hold for this guest only. While bakeoff measures a machine, `bakeoff vm exec` in that machine " +
 		"waits."},
-	{Name: optManifest, Kind: param.Text, Doc: "A manifest in JSON or YAML with one guest, such as `bakeoff vm " +
-		"create` reads, relative to the lab file. bakeoff creates a guest from it for each environment, with the " +
-		"memory (ram) and the limit of CPU time (cpu_cap) of the manifest, and deletes the guest with the environment. A " +
-		"machine (kvm, bhyve, microvm) starts from a service folder or a container image, and has as many vcpus as the " +
-		"contender has cpus."},
+	{Name: optManifest, Kind: param.Text, Doc: "Path, relative to the lab file, of a manifest (JSON or YAML) of one " +
+		"guest, as `bakeoff vm create` reads it. For each environment, bakeoff creates a guest with the memory " +
+		"(ram) and the limit of CPU time (cpu_cap) of the manifest. When bakeoff removes the environment, it also " +
+		"deletes the guest. A machine (kvm, bhyve, microvm) starts from a service folder or a container image, and " +
+		"has as many vcpus as the contender has cpus."},
 }
 
 // Doc describes the driver.
@@ -79,8 +79,8 @@ func (*Driver) Doc() driver.Doc {
 		Standing: []string{optGuest + "=*"},
 		Options:  specs,
 		Enforces: map[string]string{
-			"cpus":   "control group cpuset; for a running guest nothing",
-			"memory": "control group memory, or the memory of a machine, as large as the manifest says",
+			"cpus":   "control group cpuset; not enforced for a running guest",
+			"memory": "control group memory or, for a machine, its memory size; both as in the manifest",
 		},
 		Packages: []string{isolation.Crun, "qemu-system-x86"},
 		Source:   []string{"vmadm(8)", "OCI Runtime Specification 1.0.2", "crun(1)"},

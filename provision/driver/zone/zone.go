@@ -35,7 +35,8 @@ type Driver struct{}
 
 var specs = []param.Spec{
 	{Name: "brand", Kind: param.Text, Default: "joyent", Enum: []string{"joyent", "lx", "bhyve", "kvm"},
-		Doc: "What vmadm creates: joyent is a native zone, lx a zone for Linux programs, bhyve and kvm are machines."},
+		Doc: "What vmadm creates. joyent: a native zone. lx: a zone for Linux programs. bhyve, kvm: a virtual " +
+			"machine."},
 	{Name: "image-uuid", Kind: param.Text,
 		Doc: "UUID of the image, as shown by imgadm list. The image of a machine must run bakeoff-agent serve on the " +
 			"second " +
@@ -43,10 +44,12 @@ var specs = []param.Spec{
 	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0",
 		Doc: "The Linux version that a zone with brand lx reports to its programs."},
 	{Name: "nic-tag", Kind: param.Text, Default: "stub0",
-		Doc: "The nic tag of the experiment's network: an etherstub, which is connected to nothing else."},
+		Doc: "The nic tag of the experiment's network: the name of an etherstub (virtual switch) that is connected " +
+			"to nothing else."},
 	{Name: "disk-quota", Kind: param.Int, Default: "10", Min: 1, Max: 10000,
 		Doc: "Quota of the zone's file system, in GiB."},
-	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the agent answers."},
+	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the agent in the zone or " +
+		"machine answers."},
 }
 
 // Doc describes the driver.
@@ -61,7 +64,8 @@ func (Driver) Doc() driver.Doc {
 		Options:  specs,
 		Backings: []string{volume.Dir},
 		Enforces: map[string]string{
-			"cpus":   "cpu_cap for zones, whose programs still see every CPU; the number of virtual processors for machines",
+			"cpus": "cpu_cap for zones, whose programs still see every CPU of the host; the number of virtual " +
+				"processors for machines",
 			"memory": "max_physical_memory and the same amount of swap for zones; the memory size for machines",
 		},
 		OwnRoot: []string{"*"},
