@@ -243,8 +243,8 @@ func workloadsPage() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Workloads\n\n%s\nA workload is what a cell measures. "+
 		"Metrics marked primary get a verdict in cells with `primary: true`. "+
-		"A trial finds the environment in one of three states: *carried* is what earlier trials left, "+
-		"*restored* is a state that is set up again before each trial, and *fresh* is a new environment.\n\n", generated)
+		"A trial finds the environment in one of three states. *carried*: as earlier trials left it. "+
+		"*restored*: set up again before each trial. *fresh*: a new environment.\n\n", generated)
 	docs := diagnosis.WorkloadDocs()
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {
@@ -258,14 +258,12 @@ func workloadsPage() []byte {
 			fmt.Fprint(&b, " The load generator runs outside the environment, on the experiment's network.")
 		}
 		if d.Volume != "" {
-			fmt.Fprintf(&b, " It needs a declared volume; the parameter `%s` is its path.", d.Volume)
+			fmt.Fprintf(&b, " Every contender must declare a volume; the parameter `%s` is the volume's path.", d.Volume)
 		}
 		if d.Versions != "" {
 			fmt.Fprintf(&b, " Versions: %s.", d.Versions)
 		}
-		if len(d.Source) > 0 {
-			fmt.Fprintf(&b, " Source: %s.", strings.Join(d.Source, "; "))
-		}
+		sourcesMarkdown(&b, d.Source)
 		fmt.Fprintln(&b, "\n\n| metric | unit | better | primary | compared by | meaning |\n|---|---|---|---|---|---|")
 		for _, m := range d.Metrics {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", m.Name, m.Unit, m.Better, yesNo(m.Primary), m.Scale,
@@ -274,6 +272,18 @@ func workloadsPage() []byte {
 		paramsMarkdown(&b, "parameter", d.Params)
 	}
 	return b.Bytes()
+}
+
+// sourcesMarkdown writes one source into the paragraph, and several ones as a list below it:
+// a source may be several sentences.
+func sourcesMarkdown(b *bytes.Buffer, sources []string) {
+	switch len(sources) {
+	case 0:
+	case 1:
+		fmt.Fprintf(b, " Source: %s.", sources[0])
+	default:
+		fmt.Fprintf(b, "\n\nSources:\n\n- %s", strings.Join(sources, "\n- "))
+	}
 }
 
 func paramsMarkdown(b *bytes.Buffer, what string, specs []param.Spec) {

@@ -43,11 +43,14 @@ func (d Doc) Range() string {
 
 // Versions says for people which versions are known.
 func (d Doc) Versions() string {
-	text := "tried with " + strings.Join(d.Tried, ", ")
+	text := "tested with " + strings.Join(d.Tried, ", ") + "; before the first trial, bakeoff "
 	if d.Least != "" {
-		text += "; one older than " + d.Least + " is refused"
+		text += "refuses versions older than " + d.Least + ", and "
 	}
-	return text + "; bakeoff warns of one outside this range before the first trial"
+	if len(d.Tried) < 2 {
+		return text + "warns about other versions"
+	}
+	return text + "warns about versions outside this range"
 }
 
 // Unread returns the error of output that cannot be read, with the version of the program

@@ -53,7 +53,8 @@ func (ab) Doc() tool.Doc {
 		Packages: packages,
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s", "responses with a status below 300, per second"),
-			sample.LowerShare("failed-share", "share of requests that failed: status, connect, receive, length, exceptions"),
+			sample.LowerShare("failed-share", "share of requests that failed, by status, connect, receive, length "+
+				"or exception"),
 		},
 		Params: []param.Spec{
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 20000, Doc: "number of requests in " +
@@ -63,7 +64,8 @@ func (ab) Doc() tool.Doc {
 			{Name: "keepalive", Kind: param.Bool, Default: "true",
 				Doc: "use a connection for many requests; otherwise each request opens its own connection"},
 			{Name: "varying", Kind: param.Bool, Default: "false",
-				Doc: "the length of the page varies; otherwise a response of another length counts as failed"},
+				Doc: "whether the length of the page may vary; with false, a response with another length than the " +
+					"first counts as failed"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
 		Protocol: func(param.Values) string { return workload.HTTP10 },

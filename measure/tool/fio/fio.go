@@ -52,33 +52,33 @@ func (fio) Doc() tool.Doc {
 		Params: []param.Spec{
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume"},
 			{Name: "pattern", Kind: param.Text, Default: "randrw", Enum: []string{"read", "write", "rw", "randread",
-				"randwrite", "randrw"}, Doc: "order and kind of operations"},
+				"randwrite", "randrw"}, Doc: "order and kind of operations, as in fio's option rw"},
 			{Name: "read-share", Kind: param.Int, Default: "50", Min: 0, Max: 100,
 				Doc: "percentage of reads in a mixed pattern"},
 			{Name: "block", Kind: param.Size, Default: "4KiB", Min: 512, Max: 64 << 20, Doc: "size of an operation"},
 			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 4096, Max: 16 << 40,
-				Doc: "size of the file, which is written once before the first trial"},
+				Doc: "size of the file, which fio writes once before the first trial"},
 			{Name: "iodepth", Kind: param.Int, Default: "1", Min: 1, Max: 4096,
 				Doc: "number of operations in progress at a time; more than 1 requires an asynchronous engine"},
 			{Name: "engine", Kind: param.Text, Default: "psync", Enum: []string{"psync", "sync", "mmap", "posixaio", "libaio",
-				"io_uring"}, Doc: "ioengine; libaio and io_uring exist only on Linux"},
+				"io_uring"}, Doc: "fio's ioengine; libaio and io_uring exist only on Linux"},
 			{Name: "direct", Kind: param.Text, Default: directAuto, Enum: []string{directAuto, "true", "false"},
-				Earlier: "false", Doc: "bypass the page cache (O_DIRECT); auto does so where the file system supports it, which " +
-					"the fact program.fio.direct shows; ZFS before 2.3 ignores the flag"},
-			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "drop the file from the page cache before the " +
-				"test, if the system permits it; with false, reads may come from memory"},
+				Earlier: "false", Doc: "bypass the page cache (O_DIRECT); auto does so if the file system supports " +
+					"O_DIRECT, and the fact program.fio.direct shows the result; ZFS before 2.3 ignores the flag"},
+			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "drop the file from the page cache before " +
+				"the test, if the system permits this; with false, reads may come from memory"},
 			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the measured time"},
 			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this number of writes; " +
 				"0 is never"},
-			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory in " +
-				"bytes, a power of two. When not set, the buffer starts 16 bytes after the start of a page. Some CPUs " +
-				"copy to such an address several times slower than to a multiple of 64 bytes; this slows reads whose " +
-				"data come from memory"},
+			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory: a " +
+				"number of bytes, a power of two. When not set, the buffer starts 16 bytes after the start of a " +
+				"page. Some CPUs copy to such an address several times slower than to a multiple of 64 bytes, which " +
+				"slows reads of data that are in memory"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 53, Doc: "seed of the random offsets"},
 			{Name: "time", Kind: param.Duration, Default: "1s", Doc: "length of the test"},
 		},
 		Volume: "volume", FileSize: "size", State: "carried",
-		Cache:  "dropped by fio if the system permits it, unless invalidate=false",
+		Cache:  "fio drops it if the system permits this, unless invalidate=false",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + 700*time.Millisecond },
 		Parser: 3,
 		Source: []string{"fio(1), https://fio.readthedocs.io"},
@@ -86,7 +86,7 @@ func (fio) Doc() tool.Doc {
 	for _, side := range []string{"read", "write", "sync"} {
 		for _, q := range quantiles {
 			d.Metrics = append(d.Metrics, sample.LowerRatio(side+"-latency-"+q.name, "s",
-				q.percent+"th percentile of the "+side+" latency, closed loop; absent without such operations"))
+				q.percent+"th percentile of the "+side+" latency, closed loop; absent without "+side+" operations"))
 		}
 	}
 	return d

@@ -45,19 +45,21 @@ func (h2load) Doc() tool.Doc {
 			sample.Throughput("request/s", "responses with a status below 400, per second"),
 			sample.LowerRatio("latency-mean", "s", "mean latency of all requests, closed loop, failed ones included"),
 			sample.LowerRatio("latency-max", "s", "longest latency, closed loop"),
-			sample.LowerShare("failed-share", "share of requests that failed: status, connection, timeout"),
+			sample.LowerShare("failed-share", "share of requests that failed, by status, connection or timeout"),
 		},
 		Params: []param.Spec{
 			{Name: "protocol", Kind: param.Text, Default: http.One, Enum: []string{http.One, http.Two},
-				Doc: "protocol of the requests. With tls, HTTP/2 is negotiated; without tls, it is used by prior " +
-					"knowledge. The page says which protocol was really used"},
+				Doc: "protocol of the requests. With tls, h2load and the server negotiate HTTP/2; without tls, " +
+					"h2load uses HTTP/2 without asking (prior knowledge). The page of the run shows which protocol " +
+					"was really used"},
 			{Name: "streams", Kind: param.Int, Default: "1", Min: 1, Max: 1000,
 				Doc: "number of requests at a time on each connection; more than 1 needs HTTP/2"},
-			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the load generator"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of threads of the load " +
+				"generator"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s",
-				Doc: "time after which an active connection without a response is closed, in whole seconds"},
+				Doc: "time in whole seconds after which h2load closes an active connection without a response"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 500*time.Millisecond },

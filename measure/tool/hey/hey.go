@@ -56,10 +56,11 @@ func (hey) Doc() tool.Doc {
 		Packages: map[string][]string{"alpine": {"hey"}, "debian": {"hey"}, "dragonfly": {"hey"}, "freebsd": {"hey"}},
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s", "responses with a status below 300, per second"),
-			sample.LowerShare("failed-share", "share of requests that failed: status, connection, timeout"),
+			sample.LowerShare("failed-share", "share of requests that failed, by status, connection or timeout"),
 		},
 		Params: []param.Spec{
-			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "CPUs that the load generator uses (-cpus)"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of CPUs that the load " +
+				"generator uses (-cpus)"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000,
 				Doc: "number of workers, each with one request at a time; at most 500 with keepalive"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},

@@ -51,15 +51,15 @@ func (siege) Doc() tool.Doc {
 			sample.LowerRatio("response-mean", "s", "mean response time, in steps of 10 ms; absent below 10 ms"),
 			sample.LowerRatio("response-max", "s", "longest response time, in steps of 10 ms; absent below 10 ms"),
 			sample.LowerRatio("concurrency", "request",
-				"mean number of requests in progress, in steps of 0.01: the sum of all response times divided by the "+
-					"elapsed time. With pauses (delay), it rises with the response time; without pauses, it is near the "+
-					"number of users"),
+				"mean number of requests in progress, in steps of 0.01: the sum of all response times divided by "+
+					"the elapsed time. With pauses (delay), this number rises with the response time; without "+
+					"pauses, it is near the number of users"),
 			sample.LowerShare("failed-share", "share of requests that failed"),
 		},
 		Params: []param.Spec{
 			{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of concurrent users"},
 			{Name: "time", Kind: param.Duration, Default: "5s",
-				Doc: "minimum length of the test in whole seconds; it may last one second longer"},
+				Doc: "minimum length of the test in whole seconds; the test may last one second longer"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true",
 				Doc: "use a connection for many requests; otherwise each request opens its own connection"},

@@ -49,12 +49,15 @@ func (wrk) Doc() tool.Doc {
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s", "responses with a status below 400, per second"),
 			sample.HigherRatio("bandwidth", "B/s", "bytes received per second, headers included"),
-			sample.LowerShare("failed-share", "share of requests that failed: status, connect, read, write, timeout"),
+			sample.LowerShare("failed-share", "share of requests that failed, by status, connect, read, write or "+
+				"timeout"),
 		},
 		Params: []param.Spec{
-			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "threads of the load generator"},
+			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of threads of the load " +
+				"generator"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000,
-				Doc: "number of connections; each thread gets the same number, so a remainder is left out"},
+				Doc: "number of connections; each thread gets the same number of them, so that wrk ignores a " +
+					"remainder"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the test in whole seconds"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
 		},
