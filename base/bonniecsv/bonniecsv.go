@@ -22,11 +22,11 @@ type Test struct {
 
 // Tests are those of bonnie++ in the order of the fields.
 var Tests = []Test{
-	{Name: "char-write", Doc: "written byte by byte", Rate: 9, Latency: 38},
-	{Name: "write", Doc: "written in blocks", Rate: 11, Latency: 39},
-	{Name: "rewrite", Doc: "read, changed and written in blocks", Rate: 13, Latency: 40},
-	{Name: "char-read", Doc: "read byte by byte", Rate: 15, Latency: 41},
-	{Name: "read", Doc: "read in blocks", Rate: 17, Latency: 42},
+	{Name: "char-write", Doc: "bytes written one by one", Rate: 9, Latency: 38},
+	{Name: "write", Doc: "bytes written in blocks", Rate: 11, Latency: 39},
+	{Name: "rewrite", Doc: "bytes read, changed and written in blocks", Rate: 13, Latency: 40},
+	{Name: "char-read", Doc: "bytes read one by one", Rate: 15, Latency: 41},
+	{Name: "read", Doc: "bytes read in blocks", Rate: 17, Latency: 42},
 	{Name: "seek", Doc: "random seeks with a read, 10 % also with a write", Rate: 19, Latency: 43},
 	{Name: "create", Doc: "files created in order of their names", Rate: 26, Latency: 44, Files: true},
 	{Name: "stat", Doc: "files looked up (stat) in order of their names", Rate: 28, Latency: 45, Files: true},

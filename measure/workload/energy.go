@@ -6,14 +6,15 @@ import (
 	"bakeoff/base/sample"
 )
 
-const energyDoc = ", from the RAPL counters of all its processors, or from the host's meter in the lab file; " +
-	"includes idle power"
+const energyDoc = ", from the RAPL counters of all its processors, or from the meter that the lab file names for " +
+	"the host; includes idle power"
 
 // subjectDoc and generatorDoc say which metric includes the load generator.
 const (
 	subjectDoc   = energyDoc + " and a load generator on the same host"
 	generatorDoc = energyDoc +
-		"; absent if the load generator runs on the environment's own host, whose counter includes it"
+		"; absent if the load generator runs on the environment's own host, whose energy then includes the load " +
+		"generator"
 )
 
 // JoulesPerOp and JoulesPerRequest are the energy that the environment's host

@@ -53,8 +53,8 @@ var phases = []struct{ metric, from, to string }{
 
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
-	ready := sample.LowerRatio(Ready, "s", "from the request for an environment until it is ready: until its agent "+
-		"answers, or until the event that the driver's option ready names was seen from outside")
+	ready := sample.LowerRatio(Ready, "s", "from the request for an environment until the environment is ready: its "+
+		"agent answers, or the event that the driver's option ready names was seen from outside")
 	ready.Primary = true
 	instructions := sample.LowerRatio(Instructions, unit.Instruction, "from the first instruction of the machine until "+
 		"the boot has ended, on the instruction clock (option clock of the driver qemu)")
@@ -62,31 +62,32 @@ func (Workload) Doc() workload.Doc {
 	return workload.Doc{
 		Name: "boot", Parser: 1,
 		Summary: "How long the firmware, the kernel and the first processes of an environment take until the " +
-			"environment is ready and its service answers. The time is measured from outside, so the environment may " +
-			"have no agent",
+			"environment is ready and its service answers. bakeoff measures the time from outside, so the " +
+			"environment needs no agent",
 		Metrics: []sample.Metric{
 			ready,
 			sample.LowerRatio(Firmware, "s", "from the first instruction of the machine until the firmware gives "+
-				"control to the kernel; absent without firmware, and if the hypervisor does not show that time"),
+				"control to the kernel; absent without firmware, or if the hypervisor does not show this time"),
 			sample.LowerRatio(Kernel, "s", "from the first instruction of the kernel to the first instruction of its "+
 				"first process; absent if the environment has no kernel of its own, or if the agent is not its first "+
 				"process"),
 			sample.LowerRatio(Userland, "s", "from the first instruction of the first process until the environment is ready"),
-			sample.LowerRatio(Service, "s", "from the first instruction of the first process until the service answers from "+
-				"outside, as the parameter answer or the option ready of the driver says"),
-			sample.LowerRatio(BootReady, "s", "from the request for an environment until its service answers from outside"),
+			sample.LowerRatio(Service, "s", "from the first instruction of the first process until the service "+
+				"answers a request from outside, as defined by the parameter answer or by the driver's option ready"),
+			sample.LowerRatio(BootReady, "s", "from the request for an environment until the environment's service "+
+				"answers a request from outside"),
 			sample.LowerRatio(Remove, "s", "from the request to remove the environment until it is removed completely"),
-			sample.LowerRatio(Shutdown, "s", "from the command that reboots a machine until the system that ran before "+
-				"no longer answers; only with the driver machine: other drivers create an environment instead of "+
-				"rebooting one"),
+			sample.LowerRatio(Shutdown, "s", "from the command that reboots a machine until the system that ran "+
+				"before no longer answers; only with the driver machine, because other drivers create a new "+
+				"environment instead of rebooting a machine"),
 			instructions,
 		},
 		Params: []param.Spec{
-			{Name: ParamAnswer, Kind: param.Text, Doc: "What answers from outside when the service of the environment is " +
-				"ready: tcp:PORT (it accepts a connection), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (it " +
-				"sends the banner of SSH)."},
-			{Name: ParamArgv, Kind: param.List, Doc: "The service as [program, argument], started when the environment " +
-				"is ready. Without argv, the environment starts the service itself."},
+			{Name: ParamAnswer, Kind: param.Text, Doc: "Answer to a request from outside that shows that the " +
+				"service of the environment is ready: tcp:PORT (the service accepts a connection), http:PORT/PATH " +
+				"(a GET of /PATH has the status 200) or ssh:PORT (the service sends the banner of SSH)."},
+			{Name: ParamArgv, Kind: param.List, Doc: "Command of the service, as [program, argument], which bakeoff " +
+				"starts when the environment is ready. Without argv, the environment starts the service itself."},
 			{Name: ParamRecord, Kind: param.Bool, Default: "false", Doc: "Whether each trial keeps what the kernel and " +
 				"the system in the environment recorded about the boot, for `bakeoff boot`."},
 		},
@@ -94,7 +95,7 @@ func (Workload) Doc() workload.Doc {
 		PeerFor: func(p param.Values) bool { return p.Text(ParamAnswer) != "" },
 		Time:    func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
 		Source: []string{"the controller takes the times on its monotonic clock",
-			"what QEMU traces of fw_cfg: https://www.qemu.org/docs/master/specs/fw_cfg.html",
+			"QEMU's trace of fw_cfg: https://www.qemu.org/docs/master/specs/fw_cfg.html",
 			"the clock of the guest is compared with the controller's when the environment is ready"},
 	}
 }

@@ -40,19 +40,21 @@ const restoreTime = 2 * time.Second
 func (Workload) Doc() workload.Doc {
 	own := []param.Spec{
 		{Name: "generator", Kind: param.Text, Default: Native, Enum: []string{Native, "siege"},
-			Doc: "load generator; the native one compares every body byte by byte, siege only checks statuses"},
+			Doc: "load generator; native compares every response body byte by byte, siege checks only the status of " +
+				"responses"},
 		{Name: "pages", Kind: param.Text, Default: All, Enum: []string{All, "login", "calendar", "event"},
-			Doc: "which pages to request in turn: the login page, the calendar of every user, " +
-				"one event of each, or all of them"},
+			Doc: "which pages to request in turn: the login page, the calendar of every user, one event of every " +
+				"user, or all of these pages"},
 		{Name: "connections", Kind: param.Int, Default: "20", Min: 1, Max: 1000, Doc: "number of concurrent clients"},
 		{Name: "delay", Kind: param.Duration,
-			Doc: "with siege: maximum of a client's random pause before a request; when not set, there are no pauses"},
-		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part; whole seconds with siege"},
+			Doc: "maximum of a client's random pause before a request, with siege; when not set, there are no pauses"},
+		{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part of a trial, with siege " +
+			"in whole seconds"},
 		{Name: "timeout", Kind: param.Duration, Default: "10s", Doc: "longest wait for a response; a later response " +
 			"counts as an error"},
 		{Name: "keepalive", Kind: param.Bool, Default: "false", Doc: "use a connection for many requests; otherwise " +
-			"each request opens its own connection connection. Not available for the login page with siege: the " +
-			"response has no length, so siege would wait until the connection closes"},
+			"each request opens its own connection. Not available for the login page with siege: the response has " +
+			"no length, so siege would wait until the connection closes"},
 		{Name: "processes", Kind: param.Int, Default: "4", Min: 1, Max: 256, Doc: "number of PHP processes"},
 		{Name: "users", Kind: param.Int, Default: "20", Min: 1, Max: 1000,
 			Doc: "number of users in the database, each with a public calendar"},
@@ -61,8 +63,8 @@ func (Workload) Doc() workload.Doc {
 	}
 	return workload.Doc{
 		Name: "cms",
-		Summary: "A web application (DAViCal: PHP and PostgreSQL behind nginx) under load from outside; its database " +
-			"is restored before each trial",
+		Summary: "A web application (DAViCal: PHP and PostgreSQL behind nginx) under load from outside; bakeoff " +
+			"restores the database before each trial",
 		Metrics:  metrics(),
 		Params:   append(own, tool.DatabaseParams()...),
 		Peer:     true,

@@ -76,10 +76,10 @@ func paramSpecs() []param.Spec {
 	list := func(name, doc string) param.Spec {
 		return param.Spec{Name: name, Kind: param.List, Doc: doc}
 	}
-	const finds = " in the standard output: last-line (the last number of the last line), regexp:RE (the group of " +
-		"the first match in the last line that matches), or json:PATH ($.a.b[0])"
-	argv := list("argv", "the command and its arguments, executed without a shell; by default what the image of the "+
-		"contender starts (ENTRYPOINT and CMD), if it comes from a registry or an archive")
+	const finds = " in the command's standard output: last-line (the last number of the last line), regexp:RE (the " +
+		"group of the first match in the last line that matches), or json:PATH ($.a.b[0])"
+	argv := list("argv", "the command and its arguments, executed without a shell; by default, the program that the "+
+		"contender's image starts (ENTRYPOINT and CMD), if the image comes from a registry or an archive")
 	argv.ByImage = true
 	return []param.Spec{
 		argv,
@@ -87,27 +87,29 @@ func paramSpecs() []param.Spec {
 		list("reset", "a command that runs before each trial"),
 		list("cleanup", "a command that runs after each trial"),
 		list("env", "NAME=VALUE, added to the environment variables of all these commands"),
-		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume: the command runs in its folder. By " +
-			"default, it runs in the folder that the image names (WORKDIR), or else in a private directory"},
+		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume, in which the command runs. By default, " +
+			"the command runs in the folder that the image names (WORKDIR) or, if the image names none, in a " +
+			"private directory"},
 		{Name: "workdir", Kind: param.Text,
-			Doc: "the absolute path of a folder of the environment, in which the command runs, instead of dir"},
-		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the expected exit code, or any"},
+			Doc: "the absolute path of a folder in the environment, in which the command runs; cannot be combined " +
+				"with dir"},
+		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the expected exit code; any accepts every exit code"},
 		{Name: "score", Kind: param.Text, Doc: "how to find the metric score" + finds},
 		{Name: "cost", Kind: param.Text, Doc: "how to find the metric cost" + finds},
-		{Name: "seconds", Kind: param.Text, Doc: "how to find the number of seconds that the command itself reports, " +
-			"in its standard output or standard error; if this number is CPU time instead of elapsed time, the trial " +
-			"fails the gate cpu-time"},
-		{Name: "repeat", Kind: param.Duration, Doc: "for short commands: each trial executes the command again and " +
-			"again until this time has passed: at least twice, unless one execution takes more than four times this " +
-			"time. wall is then the median of the executions after the warmup, and cpu is the CPU time of one " +
-			"execution. repeat is not possible with reset, cleanup, score, cost or seconds"},
-		{Name: "warmup", Kind: param.Int, Max: maxWarmup, Doc: "with repeat: how many executions at the beginning of " +
-			"a trial do not count for wall, because their caches are colder; at most half of all executions; when not " +
-			"set, 1"},
-		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this time, bakeoff kills the command " +
-			"and counts it as failed"},
-		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, which " +
-			"bakeoff plan uses"},
+		{Name: "seconds", Kind: param.Text, Doc: "how to find the duration in seconds that the command itself " +
+			"reports, in its standard output or standard error; if this duration is CPU time instead of elapsed " +
+			"time, the trial fails the check cpu-time"},
+		{Name: "repeat", Kind: param.Duration, Doc: "for short commands: minimum length of a trial, in which " +
+			"bakeoff executes the command repeatedly. A trial has at least two executions, unless one takes more " +
+			"than four times this length. wall is then the median of the executions after the warmup, and cpu is " +
+			"the CPU time of one execution. repeat cannot be combined with reset, cleanup, score, cost or seconds"},
+		{Name: "warmup", Kind: param.Int, Max: maxWarmup, Doc: "number of executions that do not count for wall, at " +
+			"the beginning of a trial with repeat, because their caches are colder; at most half of all executions; " +
+			"when not set, 1"},
+		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "time limit of the command; bakeoff then " +
+			"kills the command and counts it as failed"},
+		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, for the " +
+			"time that bakeoff plan predicts"},
 	}
 }
 

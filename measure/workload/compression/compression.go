@@ -45,7 +45,8 @@ func New() Workload {
 	inner := workload.Native(workload.Doc{
 		Summary: "Copying a mail archive, or any folder, into a compressing file system",
 		Metrics: []sample.Metric{sample.LowerRatio("copy", "s",
-			"time until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later")},
+			"time until the last writer has ended and syncfs(2) has returned; ZFS does much of its work after "+
+				"syncfs")},
 		Volume: "volume", FromHost: true,
 		State: "restored",
 		Time: func(p param.Values) time.Duration {
@@ -53,8 +54,8 @@ func New() Workload {
 			return 100*time.Millisecond + time.Duration(files)*700*time.Microsecond
 		},
 		Source: []string{
-			"The file system is fresh for each block; between trials the copies are deleted, and the deletion is on the " +
-				"disk before the next trial starts",
+			"The file system is fresh for each block; between trials the copies are deleted, and the deletion " +
+				"reaches the disk before the next trial starts",
 			"find . | cpio -pdu as published, with one writer and with two that each copy everything (overlap=true)",
 			"zfs(8): compressratio, used; statfs(2)",
 		},
@@ -65,7 +66,7 @@ func New() Workload {
 	}
 	doc.Metrics = append([]sample.Metric{
 		{Name: "time", Unit: "s", Better: sample.Lower, Scale: sample.Ratio, Primary: true,
-			Doc: "time until everything is on the disk; for ZFS, until the pool has written its transaction group"},
+			Doc: "time until all copies are on the disk; for ZFS, until the pool has written its transaction group"},
 		ratio("ratio", "1",
 			"bytes of the files divided by the bytes that the file system allocated for them, metadata included", true),
 		ratio("compressratio", "1",

@@ -28,12 +28,12 @@ func Loop() loop.Loop {
 			{Name: "files", Kind: param.Int, Default: "1000", Min: 1, Max: 10 * corpus.Files,
 				Doc: "number of messages to generate; 273273 is the number in the published archive"},
 			{Name: "seed", Kind: param.Int, Default: "1", Doc: "seed of the messages"},
-			{Name: "folder", Kind: param.Text, Doc: "absolute path of a folder in the environment, which is copied " +
-				"instead of messages"},
+			{Name: "folder", Kind: param.Text, Doc: "absolute path of a folder in the environment, to copy instead " +
+				"of messages"},
 			{Name: "writers", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of concurrent writers"},
-			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "true: every writer copies all files, and every " +
-				"second writer starts at the end, so writers overwrite each other's files; false: each file is copied by " +
-				"one writer"},
+			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "whether writers copy the same files. true: " +
+				"every writer copies all files, and every second writer starts at the end, so that writers " +
+				"overwrite each other's files. false: one writer copies each file"},
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to copy to"},
 		},
 		Prepare: prepare,

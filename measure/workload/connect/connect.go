@@ -39,9 +39,9 @@ const (
 
 // params are those that the workload and its loop share.
 var params = []param.Spec{
-	{Name: ParamAnswer, Kind: param.Text, Default: "http:80/", Doc: "what answers: tcp:PORT (it accepts the connection, " +
-		"or, in a guest without an agent, sends its first byte), ssh:PORT (it sends the banner of SSH) or http:PORT/PATH " +
-		"(a GET of /PATH has the status 200)"},
+	{Name: ParamAnswer, Kind: param.Text, Default: "http:80/", Doc: "which answer of the server to wait for: " +
+		"tcp:PORT (the server accepts the connection or, in a guest without an agent, sends its first byte), " +
+		"ssh:PORT (the server sends the banner of SSH) or http:PORT/PATH (a GET of /PATH has the status 200)"},
 	{Name: ParamTime, Kind: param.Duration, Default: "2s", Doc: "length of the timed part of a trial"},
 	{Name: ParamTimeout, Kind: param.Duration, Default: "5s",
 		Doc: "longest wait for an answer; a later answer counts as an error"},

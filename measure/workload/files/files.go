@@ -26,7 +26,7 @@ func New() workload.NativeParser {
 		Metrics: []sample.Metric{
 			sample.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted per "+
 				"second"),
-			sample.HigherRatio("bandwidth", "B/s", "bytes of those blocks or files per second"),
+			sample.HigherRatio("bandwidth", "B/s", "bytes of the blocks or files of throughput, per second"),
 			sample.LowerRatio("latency-p50", "s", "median of the time of one operation, with its fsync"),
 			sample.LowerRatio("latency-p99", "s", "99th percentile of the time of one operation, with its fsync"),
 		},
@@ -40,8 +40,9 @@ func New() workload.NativeParser {
 		Source: []string{
 			"fio, ioengine=psync with iodepth 1: one block after another through pread(2) and pwrite(2). A pass processes " +
 				"every block once, in order or in one random permutation; fsync=end is fio's end_fsync for each pass",
-			"UnixBench, File Copy: op=copy, block=1KiB, size=2000KiB, fsync=none; its other two tests are 256B with 125KiB " +
-				"(500 blocks) and 4KiB with 32000KiB (8000 blocks). Throughput counts blocks; bandwidth is its KBps times 1024",
+			"UnixBench, File Copy: op=copy, block=1KiB, size=2000KiB, fsync=none; UnixBench's other two tests have " +
+				"block=256B, size=125KiB (500 blocks) and block=4KiB, size=32000KiB (8000 blocks). The metric " +
+				"throughput counts blocks; bandwidth is UnixBench's KBps times 1024",
 			"bonnie++, file creation tests: here each operation creates and writes one file, looks up another and deletes " +
 				"a third; 512 files are always present",
 		},
@@ -61,10 +62,11 @@ func Loop() loop.Loop {
 			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 32, Max: 1 << 43,
 				Doc: "size of the large file, a multiple of block"},
 			{Name: "fsync", Kind: param.Text, Default: "end", Enum: []string{"end", "each", "none"},
-				Doc: "when to fsync what was written. end: after each pass, and at the end of the timed part (for small " +
-					"files: the directory, after every 512 files); each: after each operation; none: never"},
+				Doc: "when to fsync written data. end: after each pass, and at the end of the timed part; for small " +
+					"files: fsync of the directory after every 512 files. each: after each operation. none: never"},
 			{Name: "cache", Kind: param.Text, Default: "warm", Enum: []string{"warm", "cold"},
-				Doc: "with cold, the data are dropped from memory first, and each block is read once"},
+				Doc: "whether reads find the data in memory. cold, for op=seq-read and op=rand-read: bakeoff drops " +
+					"the data from memory first, and reads each block once"},
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to measure"},
 			workload.TimeParam,
 		},

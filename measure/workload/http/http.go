@@ -82,13 +82,13 @@ func (Workload) Doc() workload.Doc {
 		Metrics: metrics(),
 		Params: []param.Spec{
 			{Name: "server", Kind: param.Text, Default: Nginx, Enum: []string{Nginx, Lighttpd, Own},
-				Doc: "server program: nginx or lighttpd, as packaged by the environment's system, or own. With own, the " +
-					"server is yours, on the port of the parameter port. bakeoff starts the program of the parameter run " +
-					"or, without it, what the image starts. If a server already answers on that port, as in a guest " +
-					"without an agent, bakeoff starts nothing"},
-			{Name: "run", Kind: param.List, Doc: "the program of server own and its arguments, started without a shell in the " +
-				"environment, as the user and in the folder that the image names; by default what the image starts " +
-				"(ENTRYPOINT and CMD)"},
+				Doc: "server program: nginx or lighttpd, as packaged by the environment's system, or own, your own " +
+					"server on the port that the parameter port sets. For own, bakeoff starts the program of the " +
+					"parameter run or, without run, the program that the image starts. If a server already answers " +
+					"on that port, as in a guest without an agent, bakeoff starts nothing"},
+			{Name: "run", Kind: param.List, Doc: "the program of server own, and its arguments. bakeoff starts the " +
+				"program without a shell in the environment, as the user and in the folder that the image names. By " +
+				"default, bakeoff starts the program that the image starts (ENTRYPOINT and CMD)"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate,
 				Doc: "send at this rate (open loop) and measure latencies from the intended send time; when not set, the " +
@@ -99,8 +99,9 @@ func (Workload) Doc() workload.Doc {
 				Doc: "seed of exponential gaps and of the order of the URLs; the same for every contender"},
 			{Name: "time", Kind: param.Duration, Default: "5s", Doc: "length of the timed part of a trial"},
 			{Name: "warmup", Kind: param.Duration, Default: "200ms",
-				Doc: "for this time, before the timed part, the load generator keeps all connections busy; on an " +
-					"otherwise idle machine, the first 150 to 250 ms of a load ran up to a quarter slower than the rest"},
+				Doc: "length of the warmup: before the timed part, the load generator keeps all connections busy " +
+					"for this time. On an otherwise idle machine, the first 150 to 250 ms of a load ran up to a " +
+					"quarter slower than the rest"},
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "longest wait for a response; a later response " +
 				"counts as an error"},
 			{Name: "page", Kind: param.Size, Default: "4KiB", Min: webroot.MinPage, Max: 16 << 20,
@@ -108,21 +109,22 @@ func (Workload) Doc() workload.Doc {
 			{Name: "site", Kind: param.Text, Doc: "what to serve: example (a small blog of 25 files and 174 KB with a " +
 				"home page of 4,069 bytes), or the absolute path of a folder on this machine with an index.html, at most " +
 				"4096 files and 64 MiB; when not set, a single page"},
-			{Name: "urls", Kind: param.Text, Default: "home", Doc: "what to request: home (the home page), all (all files " +
-				"of the site in turn, in a random order by seed), or the absolute path of a list on this machine, one path " +
-				"per line"},
+			{Name: "urls", Kind: param.Text, Default: "home", Doc: "what to request: home (the home page), all (all " +
+				"files of the site in turn, in a random order that the parameter seed sets), or the absolute path " +
+				"of a list on this machine, one path per line"},
 			{Name: "workers", Kind: param.Int, Default: "1", Min: 1, Max: 256, Doc: "number of worker processes of the server"},
 			{Name: "threads", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of threads of the load generator"},
 			{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", Ordinary},
-				Doc: "priority of the load generator: auto is real-time if the system permits it and the generator has its " +
-					"own CPUs, so that other processes there do not disturb it; work.json records the actual priority"},
+				Doc: "priority of the load generator: auto is real-time if the system permits it and the generator " +
+					"has its own CPUs, so that other processes on these CPUs do not delay it; the file work.json of " +
+					"a trial records the actual priority"},
 			{Name: "keepalive", Kind: param.Bool, Default: "true",
 				Doc: "use a connection for many requests; otherwise each request opens its own connection"},
 			{Name: "tls", Kind: param.Bool, Default: "false",
 				Doc: "HTTPS, with a self-signed certificate that bakeoff makes for the environment; with server: own, " +
 					"your server brings its certificate, and bakeoff does not verify it"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"},
-				Doc: "kind of the certificate's key, except for server own"},
+				Doc: "kind of the key of the certificate that bakeoff makes; not with server: own"},
 			{Name: "protocol", Kind: param.Text, Default: One, Enum: []string{One, Two},
 				Doc: "protocol of the load generator. HTTP/2 has one stream at a time on each connection, so that its " +
 					"latencies mean the same as those of HTTP/1.1; without tls, the server then accepts only HTTP/2 (prior " +
@@ -136,14 +138,15 @@ func (Workload) Doc() workload.Doc {
 			{Name: "tcp-nopush", Kind: param.Bool, Default: "false",
 				Doc: "nginx sends only full packets until the response ends (tcp_nopush, TCP_CORK in Linux); with BBR " +
 					"congestion control, the end of a response may then wait tens of milliseconds"},
-			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set, it is derived " +
-				"from the configuration of the server, so that cells with equal configurations share a server"},
-			{Name: "path", Kind: param.Text, Doc: "path of the page that server own serves, escaped as in a request; " +
-				"when not set, /"},
+			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set, bakeoff " +
+				"derives the port from the configuration of the server, so that cells with equal configurations " +
+				"share a server"},
+			{Name: "path", Kind: param.Text, Doc: "path of the page that server own serves, escaped as in a " +
+				"request; / when not set"},
 			{Name: "family", Kind: param.Text, Enum: []string{"ipv4", IPv6},
-				Doc: "how server own is reached; when not set, by ipv4. ipv6 needs an environment with a network " +
-					"namespace on its host: a container, a chroot or the driver host, but neither a virtual machine nor the " +
-					"driver machine"},
+				Doc: "IP version by which load reaches server own; ipv4 when not set. ipv6 needs an environment " +
+					"with a network namespace on its host: a container, a chroot or the driver host, but neither a " +
+					"virtual machine nor the driver machine"},
 		},
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},
@@ -205,7 +208,8 @@ func metrics() []sample.Metric {
 		workload.GeneratorJoulesPerRequest,
 		sample.LowerRatio("context-switches-per-request", "op/request",
 			"context switches of the whole host per expected response, including those of a load generator on the host"),
-		sample.LowerShare("queued-share", "share of requests of an open loop that had to wait for a free connection"),
+		sample.LowerShare("queued-share", "share of the requests of an open loop that had to wait for a free "+
+			"connection"),
 		sample.LowerShare("generator-starved",
 			"share of time in which the load generator was ready to run but had no CPU; these waits add to the "+
 				"measured latency"),

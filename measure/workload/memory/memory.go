@@ -53,7 +53,7 @@ func Loop() loop.Loop {
 				Doc: "size of the block to read, write or copy, a multiple of 64 B; a block that fits into a cache measures " +
 					"that cache"},
 			{Name: "size", Kind: param.Size, Default: "64MiB", Min: 2 * line, Max: 1 << 36,
-				Doc: "size of the memory for the chain of op=latency, a multiple of 64 B"},
+				Doc: "size of the memory that the chain of op=latency covers, a multiple of 64 B"},
 			workload.TimeParam,
 		},
 		Check: checkSize,

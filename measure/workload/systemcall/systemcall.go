@@ -20,9 +20,10 @@ func New() workload.NativeParser {
 		Summary: "The shortest system call, getppid, repeatedly",
 		Metrics: []sample.Metric{sample.Throughput("op/s", "system calls per second")},
 		Source: []string{
-			"UnixBench, System Call Overhead: a loop of the shortest system calls. Neither a C library nor the Go runtime " +
-				"caches getppid(2). On Linux, FreeBSD, NetBSD and DragonFly it is the bare instruction; on OpenBSD and " +
-				"illumos it goes through the system's libc, as all system calls must",
+			"UnixBench, System Call Overhead: a loop of the shortest system calls. Neither a C library nor the Go " +
+				"runtime caches getppid(2). On Linux, FreeBSD, NetBSD and DragonFly, the loop executes the bare " +
+				"instruction; on OpenBSD and illumos, the call goes through the system's libc, as all system calls " +
+				"must",
 		},
 	}, Loop())
 }

@@ -27,10 +27,10 @@ func New() workload.NativeParser {
 		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together; with test=both, "+
 			"the mean of the rates of cpu and memory, which ubench calls the average")},
 		Source: []string{
-			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations " +
-				"in a ratio of 3:1, or memory allocation and copying from memory to memory. The same definition, " +
-				"reimplemented with threads of one process; every round is verified. Results are not comparable with those of " +
-				"the C program",
+			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point " +
+				"calculations in a ratio of 3:1, or memory allocation and copying from memory to memory. bakeoff " +
+				"reimplements this definition with threads of one process, and verifies every round. Results are " +
+				"not comparable with those of the C program",
 		},
 	}, Loop())
 }
@@ -41,8 +41,8 @@ func Loop() loop.Loop {
 		Name: "ubench",
 		Params: []param.Spec{
 			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory", "both"},
-				Doc: "cpu: three integer rounds to one floating-point round; memory: blocks of 1 KiB to 512 KiB are " +
-					"allocated, filled and copied; both: one after the other, for half of the time each"},
+				Doc: "which test. cpu: three integer rounds to one floating-point round. memory: allocates, fills " +
+					"and copies blocks of 1 KiB to 512 KiB. both: first cpu, then memory, each for half of the time"},
 			{Name: "workers", Kind: param.Int, Default: "0", Min: 0, Max: 1024,
 				Doc: "number of threads; 0 means two threads for each CPU that the environment shows"},
 			workload.TimeParam,

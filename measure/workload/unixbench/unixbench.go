@@ -26,9 +26,9 @@ func New() workload.NativeParser {
 			"rounds per second; with execl a round replaces the program once, with shell8 it runs all eight scripts, with "+
 				"whetstone it is a million Whetstone instructions (1 op/s is 1 MWIPS)")},
 		Source: []string{
-			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), later maintained as UnixBench. The same " +
-				"definitions, reimplemented: one binary for all contenders, which verifies its results. Results are not " +
-				"comparable with those of the C programs",
+			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), later maintained as UnixBench. bakeoff " +
+				"reimplements the same definitions in one binary for all contenders, which verifies its results. " +
+				"Results are not comparable with those of the C programs",
 			"R. P. Weicker, \"Dhrystone Benchmark: Rationale for Version 2 and Measurement Rules\", SIGPLAN Notices 23(8), 1988",
 			"H. J. Curnow, B. A. Wichmann, \"A synthetic benchmark\", The Computer Journal 19(1), 1976",
 			"The six tests of UnixBench's old index: test=double, test=dhrystone, test=execl, test=shell8, files with " +
@@ -45,10 +45,10 @@ func Loop() loop.Loop {
 		Params: []param.Spec{
 			{Name: "test", Kind: param.Text, Default: "dhrystone", Enum: []string{"double", "dhrystone", "execl", "shell8",
 				"whetstone", "pipe"},
-				Doc: "double: arithmetic with double-precision numbers; dhrystone: records, strings and branches; execl: a " +
-					"program that replaces itself; shell8: eight shell scripts at once, with the system's own sh and tools; " +
-					"whetstone: double-precision numbers and standard functions; pipe: one process that writes 512 bytes " +
-					"to a pipe and reads them back"},
+				Doc: "which test. double: arithmetic with double-precision numbers. dhrystone: records, strings and " +
+					"branches. execl: a program that replaces itself. shell8: eight shell scripts at once, with the " +
+					"system's own sh and tools. whetstone: double-precision numbers and standard functions. pipe: " +
+					"one process that writes 512 bytes to a pipe and reads them back"},
 			workload.TimeParam,
 		},
 		Run:      run,
