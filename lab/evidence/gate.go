@@ -84,32 +84,41 @@ const (
 func Gates() []Gate {
 	return []Gate{
 		{"answer", "the workload did not verify its answer", answerGate},
-		{"ceiling", "the load generator had no CPU time left: the result describes the generator, not the subject",
+		{"ceiling", "the load generator had no CPU time left, so that the result describes the generator and not " +
+			"the environment",
 			ceilingGate},
-		{"clock", "clocks disagree about the length of the trial: the environment's, the host's, or one that was set",
+		{"clock", "the clocks of the environment and of the host disagree about the length of the trial, or a clock " +
+			"was set",
 			clockGate},
 		{analysis.SharedGate,
-			"other programs used most of the time of the environment's CPUs: the CPU time of an operation is mostly theirs",
+			"other programs used most of the time of the environment's CPUs, so that most of the CPU time of an " +
+				"operation is theirs",
 			cpuSharedGate},
 		{"cpu-time", "a program reported its CPU time as elapsed time", cpuTimeGate},
-		{"cpu-wait", "the environment waited for a CPU that other programs had: the result describes what they left to it",
+		{"cpu-wait", "the environment waited for a CPU that other programs used, so that the result describes the " +
+			"CPU time that they left",
 			cpuWaitGate},
-		{"disk", "the disk moved far less data than the workload forced to it: memory was measured", diskGate},
+		{"disk", "the disk moved far less data than the workload forced to the disk, so that the trial measured " +
+			"memory", diskGate},
 		{"disk-full", "there was no space left on the disk", diskFullGate},
-		{"errors", "operations failed; a failed operation is not a fast one", errorsGate},
+		{"errors", "operations failed, and a failed operation must not count as a fast one", errorsGate},
 		{"frequency", "the CPU's clock frequency dropped during the trial", frequencyGate},
-		{"lateness", "the load generator sent too late: most of the reported latency is its own", latenessGate},
-		{"memory", "the environment ran out of memory and a process in it was killed", memoryGate},
-		{"own-time", "the length that a program reports for its test contradicts the clock: its rate may never have occurred",
+		{"lateness", "the load generator sent requests too late, so that most of the reported latency is its " +
+			"own", latenessGate},
+		{"memory", "the environment ran out of memory, and a process in it was killed", memoryGate},
+		{"own-time", "the test length that a program reports contradicts the clock, so that the reported rate may " +
+			"never have occurred",
 			func(t Trial) string { return t.OwnTime }},
-		{"path", "the path to the environment was full while its CPUs had time left: the path was measured", pathGate},
-		{"scaling", "twice the work did not take about twice the time: the work may not have been done", scalingGate},
-		{"stall", "responses waited for a timer of TCP: their latency is not the server's", stallGate},
-		{"starved", "the load generator waited for a CPU that other programs had", starvedGate},
+		{"path", "the network path to the environment was full while the environment's CPUs had time left, so that " +
+			"the trial measured the path", pathGate},
+		{"scaling", "twice the work did not take about twice the time, so that the program may not have done the " +
+			"work", scalingGate},
+		{"stall", "responses waited for a timer of TCP, so that their latency is not that of the server", stallGate},
+		{"starved", "the load generator waited for a CPU that other programs used", starvedGate},
 		{"steal", "the hypervisor gave CPU time to other machines", stealGate},
 		{"swap", "memory was swapped during the trial", swapGate},
 		{"throttled", "a quota or heat throttled the CPU", throttledGate},
-		{"trend", "the speed changed during the trial: it was measured before it was steady", trendGate},
+		{"trend", "the speed was not steady: it changed during the trial", trendGate},
 	}
 }
 
