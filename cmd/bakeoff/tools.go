@@ -87,10 +87,10 @@ func toolsPage() []byte {
 	fmt.Fprintf(&b, `# Tools
 
 %s
-A tool is an external benchmark program: how to call it, and how to read its
-output. Each is a [workload](workloads.md) of the same name and runs the program
-that the system packages. The fingerprint contains the program's version and
-hash, so two different builds are listed as a confounder.
+A tool describes an external benchmark program: how bakeoff calls the program, and how
+it reads the program's output. Each tool is a [workload](workloads.md) of the same name.
+The workload runs the program of the system's package. The fingerprint contains the
+program's version and hash, so that bakeoff lists two different builds as a confounder.
 
 | tool | what it is | program | server | metrics |
 |---|---|---|---|---|
@@ -101,7 +101,7 @@ hash, so two different builds are listed as a confounder.
 		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, escapeField(d.Summary), d.Program,
 			d.Server, strings.Join(names, ", "))
 	}
-	fmt.Fprint(&b, "\nTo install them:\n\n| tool |")
+	fmt.Fprint(&b, "\nTo install the programs:\n\n| tool |")
 	for _, s := range systemDocs() {
 		fmt.Fprintf(&b, " %s |", s.Name)
 	}

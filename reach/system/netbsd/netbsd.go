@@ -19,7 +19,7 @@ func (System) Doc() system.Doc {
 		Files:       system.RCFiles("/usr/pkg/etc"),
 		Service:     system.RCService,
 		Readiness:   system.RCReadiness,
-		Counters:    []string{"sysctl kern.cp_time (CPUs); the others are unavailable"},
+		Counters:    []string{"sysctl kern.cp_time (CPUs); other counters are unavailable"},
 		Fingerprint: []string{"sysctl hw, machdep, kern (CPU, memory, time counter, release)"},
 		Source:      []string{"pkgin(1), pkg_info(1)", "rc(8), service(8)", "sysctl(3)"},
 	}

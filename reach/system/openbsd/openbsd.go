@@ -22,7 +22,7 @@ func (System) Doc() system.Doc {
 			"sshd": "/etc/ssh/sshd_config"},
 		Service:     []string{"rcctl", "-f", "start", "NAME"},
 		Readiness:   system.RCReadiness,
-		Counters:    []string{"sysctl kern.cp_time (CPUs); the others are unavailable"},
+		Counters:    []string{"sysctl kern.cp_time (CPUs); other counters are unavailable"},
 		Fingerprint: []string{"sysctl hw, kern (CPU, memory, time counter, release)"},
 		Source:      []string{"pkg_add(1), pkg_info(1)", "rc(8), rcctl(8)", "sysctl(2)"},
 	}
