@@ -223,17 +223,18 @@ func driversPage() []byte {
 			strings.Join(d.Hosts, ", "), yesNo(d.Root), yesNo(d.Image), yesNo(d.Kernel), strings.Join(d.Backings, ", "))
 	}
 	for _, d := range docs {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n", d.Name, sentence(d.Summary))
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| | |\n|---|---|\n", d.Name, sentence(strings.ToUpper(d.Summary[:1])+d.Summary[1:]))
+		row := func(name, text string) {
+			if text != "" {
+				fmt.Fprintf(&b, "| %s | %s |\n", name, escapeField(text))
+			}
+		}
 		for _, k := range slices.Sorted(maps.Keys(d.Enforces)) {
-			fmt.Fprintf(&b, "- enforces %s by %s\n", k, d.Enforces[k])
+			row("enforces "+k+" by", d.Enforces[k])
 		}
-		fmt.Fprintf(&b, "- tuning: %s\n", strings.ReplaceAll(d.Tuning.String(), "*", `\*`))
-		if len(d.Packages) > 0 {
-			fmt.Fprintf(&b, "- Debian packages: %s\n", strings.Join(d.Packages, ", "))
-		}
-		if len(d.Source) > 0 {
-			fmt.Fprintf(&b, "- source: %s\n", strings.Join(d.Source, "; "))
-		}
+		row("tuning", strings.ReplaceAll(d.Tuning.String(), "*", `\*`))
+		row("Debian packages", strings.Join(d.Packages, ", "))
+		row("source", strings.Join(d.Source, "; "))
 		paramsMarkdown(&b, "option", d.Options)
 	}
 	return b.Bytes()
@@ -282,7 +283,7 @@ func sourcesMarkdown(b *bytes.Buffer, sources []string) {
 	case 1:
 		fmt.Fprintf(b, " Source: %s.", sources[0])
 	default:
-		fmt.Fprintf(b, "\n\nSources:\n\n- %s", strings.Join(sources, "\n- "))
+		fmt.Fprintf(b, "\n\nSources:\n\n- %s", strings.Join(sources, "\n\n- "))
 	}
 }
 
