@@ -13,8 +13,7 @@ const energyDoc = ", from the RAPL counters of all its processors, or from the m
 const (
 	subjectDoc   = energyDoc + " and a load generator on the same host"
 	generatorDoc = energyDoc +
-		"; absent if the load generator runs on the environment's own host, whose energy then includes the load " +
-		"generator"
+		"; absent if the load generator runs on the environment's host"
 )
 
 // JoulesPerOp and JoulesPerRequest are the energy that the environment's host

@@ -26,7 +26,7 @@ func New() workload.NativeParser {
 		Metrics: []sample.Metric{
 			sample.Throughput("op/s", "blocks read or written per second, or files created, looked up and deleted per "+
 				"second"),
-			sample.HigherRatio("bandwidth", "B/s", "bytes of the blocks or files of throughput, per second"),
+			sample.HigherRatio("bandwidth", "B/s", "bytes per second in the blocks or files that throughput counts"),
 			sample.LowerRatio("latency-p50", "s", "median of the time of one operation, with its fsync"),
 			sample.LowerRatio("latency-p99", "s", "99th percentile of the time of one operation, with its fsync"),
 		},

@@ -32,7 +32,7 @@ const (
 
 // New returns the workload.
 func New() workload.NativeParser {
-	mean := sample.HigherRatio(average, "1", "the sum divided by six: the average that articles print")
+	mean := sample.HigherRatio(average, "1", "the metric sum-of-six divided by six: the average that articles print")
 	mean.Primary = true
 	return workload.Native(workload.Doc{
 		Refuse: workload.OnlyUnix,

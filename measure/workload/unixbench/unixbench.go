@@ -23,8 +23,8 @@ func New() workload.NativeParser {
 		Refuse:  workload.OnlyUnix,
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
 		Metrics: []sample.Metric{sample.Throughput("op/s",
-			"rounds per second; with execl a round replaces the program once, with shell8 it runs all eight scripts, with "+
-				"whetstone it is a million Whetstone instructions (1 op/s is 1 MWIPS)")},
+			"rounds per second. With execl, a round replaces the program once; with shell8, a round runs all eight "+
+				"scripts; with whetstone, a round is a million Whetstone instructions (1 op/s is 1 MWIPS)")},
 		Source: []string{
 			"B. Smith, R. Grehan et al., the BYTE UNIX Benchmarks 3 (1991), later maintained as UnixBench. bakeoff " +
 				"reimplements the same definitions in one binary for all contenders, which verifies its results. " +

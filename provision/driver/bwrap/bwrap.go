@@ -25,8 +25,8 @@ func (Driver) Doc() driver.Doc {
 	return isolation.Doc(driver.Doc{
 		Name: "bwrap",
 		Also: map[string]string{"bubblewrap": "bwrap"},
-		Summary: "a bubblewrap sandbox over the image: own mount, process, IPC, host name and control group namespaces, no " +
-			"new privileges, no seccomp filter",
+		Summary: "a bubblewrap sandbox over the image, with its own mount, process, IPC, host name and control " +
+			"group namespaces, no new privileges, and no seccomp filter",
 		Image:    true,
 		Packages: []string{"bubblewrap"},
 		Source:   []string{"bwrap(1)", "namespaces(7)", "setns(2)", "cgroups(7)"},

@@ -40,10 +40,9 @@ func (Driver) Doc() driver.Doc {
 	return isolation.Doc(driver.Doc{
 		Name: "lxc",
 		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
-		Summary: "an LXC container: all namespaces except the user namespace, and the capabilities, devices and system " +
-			"call " +
-			"filter of " +
-			"the distribution's common.conf; the container's init process starts programs",
+		Summary: "an LXC container with all namespaces except the user namespace, and with the capabilities, " +
+			"devices and system call filter of the distribution's common.conf; the container's init process starts " +
+			"programs",
 		Image:    true,
 		Options:  options,
 		Packages: []string{"lxc"},

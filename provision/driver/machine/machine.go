@@ -55,9 +55,9 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "machine",
 		Also: map[string]string{"reboot": "machine", "server": "machine"},
-		Summary: "a bare machine as it is: this machine, or one that SSH reaches. Unlike the driver host, it works " +
-			"on any operating system, without root and control groups, uses the machine's own network, and enforces " +
-			"only the limits that the operating system offers",
+		Summary: "a bare machine as it is: this machine, or one that SSH reaches. Unlike the driver host, this " +
+			"driver works on any operating system, without root and control groups. It uses the machine's own " +
+			"network, and enforces only the limits that the operating system offers",
 		Status: driver.Proven,
 		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "darwin"}, Whole: true,
 		ProvenOn: []string{"linux"},

@@ -28,8 +28,8 @@ func (Driver) Doc() driver.Doc {
 		Name: "oci",
 		Also: map[string]string{"crun": "oci, runtime: crun", "runc": "oci, runtime: runc", "containerd": "oci",
 			"container": "oci"},
-		Summary: "a container of an OCI runtime: all namespaces except the user namespace, the capabilities of Docker and " +
-			"Podman, no seccomp filter",
+		Summary: "a container of an OCI runtime, with all namespaces except the user namespace, the capabilities of " +
+			"Docker and Podman, and no seccomp filter",
 		Image:   true,
 		Options: options,
 		Enforces: map[string]string{

@@ -133,9 +133,9 @@ var specs = []param.Spec{
 		Enum: []string{auto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD, systemWindows},
 		Doc: "The operating system of a guest with the option disk or initrd. With auto, bakeoff recognizes the " +
 			"system from the kernel file (option kernel). If the disk has its own boot loader, bakeoff cannot " +
-			"recognize the system, and then refuses volumes, tuning and the experiment's network, because it does not " +
-			"know how the agent could set them up. With windows the machine has a display adapter and a hardware clock " +
-			"with the local time; docs/guides/windows.md lists what is untested."},
+			"recognize the system. It then refuses volumes, tuning and the experiment's network, whose setup " +
+			"depends on the system. With windows the machine has a display adapter and a hardware clock with the " +
+			"local time; docs/guides/windows.md lists what is untested."},
 	{Name: optACPI, Kind: param.Text, Default: auto, Enum: []string{auto, acpiOn, acpiOff},
 		Doc: "Whether the guest has ACPI. auto is off for a NetBSD kernel on microvm: such a kernel finds its " +
 			"virtio devices on its command line, and QEMU writes them there only without ACPI. For all other " +
@@ -152,8 +152,8 @@ var specs = []param.Spec{
 			"machine: q35, and are emulated."},
 	{Name: optAgent, Kind: param.Text, Default: "yes", Enum: []string{"yes", none},
 		Doc: "Whether the guest starts bakeoff-agent. none: a guest of the option disk or initrd has no agent. " +
-			"bakeoff measures such a guest from outside, for example with the workload boot, and the option ready " +
-			"says when the guest is up."},
+			"bakeoff measures such a guest from outside, for example with the workload boot. The option ready says " +
+			"when the guest is up."},
 	{Name: optReady, Kind: param.Text,
 		Doc: "When a guest without an agent is up. console:TEXT: its serial console has printed TEXT. tcp:PORT: a server " +
 			"on that port has sent something. http:PORT/PATH: a GET of /PATH has the status 200. ssh:PORT: a server on " +

@@ -44,7 +44,7 @@ func (Driver) Doc() driver.Doc {
 		Backings:    slices.Sorted(slices.Values(append(guest.Backings(), volume.NFS))),
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the QEMU process",
-			"memory": "the memory size of the guest; QEMU's own memory is additional, and metered",
+			"memory": "the memory size of the guest; QEMU's own memory is additional, and bakeoff meters it",
 		}),
 		Tuning:   driver.Tuning{Names: []string{"*"}},
 		Packages: []string{"qemu-system-x86", "iproute2", "e2fsprogs"},
