@@ -72,14 +72,15 @@ func (l *Lab) FilesOf(c Contender) []File {
 }
 
 func filesField(where string) field {
-	return field{name: "files", doc: "Files and folders of this machine that are placed in " + where + ".",
+	return field{name: "files", doc: "Files and folders of this machine that bakeoff places in " + where + ".",
 		shape: listOf(fieldsOf(
 			field{name: "from", doc: "File or folder, relative to the folder of the lab file.", shape: one(param.Text),
 				required: true},
-			field{name: "to", doc: "Path of the file or folder in the environment. Folders above it are created.",
+			field{name: "to", doc: "Path of the file or folder in the environment. bakeoff creates missing folders " +
+				"above this path.",
 				shape: text(pathPattern, "write an absolute path like /opt/server"), required: true},
 			field{name: "mode", doc: "Permissions of a file, as in 0755. Without this key, the file keeps its " +
-				"permissions. The files of a folder always keep theirs.", shape: one(param.Text)},
+				"permissions. The files in a folder always keep their permissions.", shape: one(param.Text)},
 		)).eg("[{from: ./build/server, to: /opt/server, mode: 0755}]")}
 }
 

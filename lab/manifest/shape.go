@@ -143,7 +143,8 @@ func lab(cat Catalogue) *shape {
 	design := designShape()
 	return fieldsOf(
 		field{name: "schema", doc: "Version of this format.", shape: enum(Schema), required: true},
-		field{name: "name", doc: "Name of the lab; the names of run folders contain it.", shape: named(), required: true},
+		field{name: "name", doc: "Name of the lab; the names of run folders contain this " +
+			"name.", shape: named(), required: true},
 		field{name: "hosts", doc: "Other machines, by name. `local` is this machine and always exists; only `meter`, " +
 			"`uplink` and `address` may be set for it.",
 			shape: mapOf(named(), hostShape()).eg(`{box: {ssh: root@box.example}}`)},
@@ -168,8 +169,8 @@ func lab(cat Catalogue) *shape {
 			field{name: "design", doc: "Changes to the design.", shape: design},
 			field{name: "params", doc: "Parameters for every cell whose workload has these parameters.",
 				shape: mapOf(one(param.Text), loose())},
-			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. They override the key " +
-				"params of the profile.",
+			field{name: "cells", doc: "Parameters for single cells, by the name of the cell. These parameters " +
+				"override the key params of the profile.",
 				shape: mapOf(named(), mapOf(one(param.Text), loose()))},
 			field{name: "volumes", doc: "Sizes of volumes, by the volume's path, for every contender that declares " +
 				"this volume with a size.",
@@ -207,7 +208,7 @@ func hostShape() *shape {
 			"each system once, in random order, and the baseline's system a second time, for the A/A twin.",
 			shape: mapOf(named(), argv())},
 		field{name: "reboot", doc: "Command, as a list of the program and its arguments, that reboots the host " +
-			"after the command of switch. Without this key, bakeoff uses the reboot command of the running " +
+			"after the command of the key switch. Without this key, bakeoff uses the reboot command of the running " +
 			"system.", shape: argv()},
 		field{name: "expect", doc: "For each operating system in switch, by name: a text that identifies this " +
 			"system after a boot. The text is a part of the fact `os` or `kernel` in the host's fingerprint. " +
@@ -247,8 +248,8 @@ func resourceFields(cat Catalogue) []field {
 			"system with the label bakeoff (mkfs.ext4 -L bakeoff), which bakeoff mounts without formatting it; a " +
 			"virtual machine mounts ext4 only. The data on the device are lost.",
 			shape: text(devicePattern, deviceRule)},
-		field{name: "pool", doc: "Name of an existing dataset of the host, with backing: dataset or zvol. Below " +
-			"this dataset, bakeoff creates the dataset or zvol of the volume, which it destroys later.",
+		field{name: "pool", doc: "Name of an existing dataset of the host, with backing: dataset or zvol. bakeoff " +
+			"creates a dataset or zvol for the volume below this dataset, and later destroys it.",
 			shape: text(`[A-Za-z][A-Za-z0-9_.:/-]{0,200}`, "write the name of a dataset like tank/vm")},
 		field{name: "properties",
 			doc: "Properties of the file system, by name. file:zfs and dataset: compression, recordsize, checksum, " +
@@ -280,12 +281,12 @@ func resourceFields(cat Catalogue) []field {
 			"jail, also the path of a folder on the contender's host.",
 			shape: text(imagePattern, imageRule)},
 		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by " +
-			"their names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With " +
-			"driver: host, you must install them on the host. If the packages of the contender and of the baseline " +
-			"differ, the page of the run lists them as a factor (an intended difference).",
+			"their names in Debian or Ubuntu. bakeoff installs these packages when it builds the image of a " +
+			"distribution. With driver: host, you must install them on the host. If the packages of the contender " +
+			"and of the baseline differ, the page of the run lists them as a factor (an intended difference).",
 			shape: listOf(text(packagePattern, packageRule)).eg("[python3]")},
 		{name: "volumes", doc: "Storage volumes, by their path inside the environment. If a workload needs a " +
-			"volume, every contender must declare it.",
+			"volume, every contender must declare that volume.",
 			shape: volumes},
 	}
 }
@@ -306,10 +307,10 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"host's kernel, all settings if environments boot a kernel of their own, and none if the settings " +
 			"belong to the image.",
 			shape: mapOf(text(sysctlPattern, sysctlRule), one(param.Text))},
-		{name: "params", doc: "Parameters of the cell's workload, by the name of the cell. For this contender, they " +
-			"override the parameters that the cell itself sets. With this key, contenders with the same driver can " +
-			"run different commands, servers or settings. If every contender sets a required parameter, the cell " +
-			"need not set it.",
+		{name: "params", doc: "Parameters of the cell's workload, by the name of the cell. For this contender, " +
+			"these values override the parameters that the cell itself sets. With this key, contenders with the " +
+			"same driver can run different commands, servers or settings. If every contender sets a required " +
+			"parameter, the cell need not set it.",
 			shape: mapOf(named(), mapOf(one(param.Text), loose())).eg(`{unpack: {argv: [tar, -xf, big.tar]}}`)},
 		{name: "env", doc: "Environment variables of the programs that workloads run in the contender's environments. A " +
 			"variable that the workload itself sets keeps the workload's value.",
@@ -318,7 +319,7 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"contender, called CONTENDER-NAME-VALUE, and the page of the run shows a curve over the values. The " +
 			"value replaces {NAME} in env, in packages, in tuning, in the contender's own volumes and in the " +
 			"parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a parameter of " +
-			"a cell's workload, bakeoff sets it to the value. If the key baseline names the swept contender, the " +
+			"a cell's workload, bakeoff sets NAME to the value. If the key baseline names the swept contender, the " +
 			"baseline is the contender with the first value.",
 			shape: sweepShape()},
 		filesField("the environments of this contender. A file of a contender replaces a file of the lab or of a " +
@@ -335,8 +336,9 @@ func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
 		field{name: "name", doc: "Name of the cell in all results.", shape: named(), required: true},
 		field{name: "workload", doc: "Workload to run.", shape: enum(workloadNames(cat)...), required: true},
-		field{name: "profiles", doc: "Profiles whose runs contain the cell. Without this key, every run contains the " +
-			"cell. With it, a run without --profile does not contain the cell, unless --only names the cell.",
+		field{name: "profiles", doc: "Profiles whose runs contain the cell. Without this key, every run contains " +
+			"the cell. With this key, a run without --profile does not contain the cell, unless --only names the " +
+			"cell.",
 			shape: listOf(named()).eg("[full]")},
 		field{name: "sweep", doc: "A sweep (see the key sweep of a contender) that applies to every contender in " +
 			"this cell.",
@@ -372,8 +374,8 @@ func designShape() *shape {
 				"this " +
 				"machine. run: one environment serves all blocks, and verdicts hold for that instance only.", shape: enum("block",
 				"run"), def: "block"},
-		field{name: "mirror", doc: "In each block, measure the contenders a second time in the reverse order, so " +
-			"that a linear drift cancels out.",
+		field{name: "mirror", doc: "Whether each block measures the contenders a second time in the reverse order, " +
+			"so that a linear drift cancels out.",
 			shape: one(param.Bool), def: "true"},
 		field{name: "budget", doc: "Time limit of the run. bakeoff starts no block that would end later. Without " +
 			"this key, the time is not limited.",
