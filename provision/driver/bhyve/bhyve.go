@@ -39,7 +39,7 @@ const (
 var specs = []param.Spec{
 	{Name: "disk", Kind: param.Text,
 		Doc: "The guest's disk: the path of a raw image or, with backing: zvol, the name of a snapshot of a volume, " +
-			"such as zroot/vm/base@clean. The guest must run bakeoff-agent serve /dev/vtcon/bakeoff at boot."},
+			"such as zroot/vm/base@clean. The guest must run `bakeoff-agent serve /dev/vtcon/bakeoff` at boot."},
 	{Name: "backing", Kind: param.Text, Default: "file", Enum: []string{"file", backingZvol},
 		Doc: "Where bakeoff stores the guest's disk. file: a copy in the environment's directory. zvol: a clone of " +
 			"the snapshot, in the dataset that contains the volume."},

@@ -28,8 +28,8 @@ var specs = []param.Spec{
 		Doc: "Path on the host of a kernel to boot instead of the image's: an ELF vmlinux, or a bzImage, which " +
 			"bakeoff decompresses."},
 	{Name: "modules", Kind: param.Text,
-		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, vsock and ext4 " +
-			"are built into the kernel."},
+		Doc: "Directory on the host that contains lib/modules/VERSION, for the kernel of the option kernel. Not " +
+			"needed if virtio, vsock and ext4 are built into the kernel."},
 	{Name: "cache", Kind: param.Text, Default: "Unsafe", Enum: []string{"Unsafe", "Writeback"},
 		Doc: "Whether a flush by the guest reaches the host's disk. Unsafe, Firecracker's default, ignores flushes."},
 	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"},

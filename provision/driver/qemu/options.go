@@ -87,16 +87,16 @@ var specs = []param.Spec{
 		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
 			"note, or a multiboot kernel of 32 bits."},
 	{Name: optInitrd, Kind: param.Text,
-		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. The RAM disk must start " +
-			"the agent (but see the option agent)."},
+		Doc: "Path on the host of an initial RAM disk, for the kernel of the option kernel, instead of an image. " +
+			"The RAM disk must start the agent (but see the option agent)."},
 	{Name: optDisk, Kind: param.Text,
 		Doc: "Path on the host of the disk (raw or qcow2) of an installed system, instead of an image. Changes to " +
 			"the disk go to a temporary file. Without the option kernel, the boot loader on the disk boots the " +
 			"system, which needs machine: q35. The system must start the agent; docs/special/guests.md describes " +
 			"how."},
 	{Name: optModules, Kind: param.Text,
-		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the " +
-			"console are built into the kernel."},
+		Doc: "Directory on the host that contains lib/modules/VERSION, for the kernel of the option kernel. Not " +
+			"needed if virtio, ext4 and the console are built into the kernel."},
 	{Name: optAppend, Kind: param.Text,
 		Doc: "Words to add to the kernel's command line, such as mitigations=off. For a kernel other than Linux, the " +
 			"command line consists of these words only."},

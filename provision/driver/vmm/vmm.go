@@ -34,8 +34,8 @@ const agentPort = 7311
 
 var specs = []param.Spec{
 	{Name: "disk", Kind: param.Text,
-		Doc: "Path of a qcow2 image, the base of the guest's disk. The guest must run bakeoff-agent serve " +
-			"tcp:0.0.0.0:7311 at boot and configure vio0 by DHCP."},
+		Doc: "Path of a qcow2 image, the base of the guest's disk. At boot, the guest must run `bakeoff-agent serve " +
+			"tcp:0.0.0.0:7311` and configure vio0 by DHCP."},
 	{Name: "kernel", Kind: param.Text, Doc: "Path of a kernel to boot instead of the kernel on the disk, such as " +
 		"/bsd."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},

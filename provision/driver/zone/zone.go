@@ -38,9 +38,8 @@ var specs = []param.Spec{
 		Doc: "What vmadm creates. joyent: a native zone. lx: a zone for Linux programs. bhyve, kvm: a virtual " +
 			"machine."},
 	{Name: "image-uuid", Kind: param.Text,
-		Doc: "UUID of the image, as shown by imgadm list. The image of a machine must run bakeoff-agent serve on the " +
-			"second " +
-			"serial port."},
+		Doc: "UUID of the image, as shown by `imgadm list`. A machine must run `bakeoff-agent serve` on the second " +
+			"serial port; its image must start this command."},
 	{Name: "kernel-version", Kind: param.Text, Default: "5.10.0",
 		Doc: "The Linux version that a zone with brand lx reports to its programs."},
 	{Name: "nic-tag", Kind: param.Text, Default: "stub0",

@@ -31,8 +31,8 @@ func (System) Doc() system.Doc {
 		Files: map[string]string{"nginx": "/etc/nginx/nginx.conf", "nginx-site": "/etc/nginx/http.d/default.conf",
 			"sshd": "/etc/ssh/sshd_config"},
 		Service: []string{"rc-service", "NAME", "start"},
-		Readiness: "/run/openrc/softlevel contains default: the run level was reached; a container without OpenRC is " +
-			"ready at once",
+		Readiness: "/run/openrc/softlevel contains default, because the run level was reached; a container without " +
+			"OpenRC is ready at once",
 		Counters:    system.LinuxCounters,
 		Fingerprint: system.LinuxFingerprint,
 		Source:      []string{"apk(8)", "openrc(8), rc-status(8)", "Alpine Wiki: Nginx"},
