@@ -213,7 +213,7 @@ func escapeField(s string) string {
 func driversPage() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Drivers\n\n%s\nA driver creates environments of one technology. "+
-		"`bakeoff list drivers` shows which work on a machine.\n\n", generated)
+		"`bakeoff list drivers` shows which drivers work on this machine.\n\n", generated)
 	fmt.Fprintln(&b, "| driver | what it is | status | hosts | root | image | own kernel | volumes |\n"+
 		"|---|---|---|---|---|---|---|---|")
 	docs := lists.Map(driverall.Drivers(), func(d driver.Driver) driver.Doc { return d.Doc() })

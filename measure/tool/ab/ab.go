@@ -48,8 +48,9 @@ func (ab) Doc() tool.Doc {
 		"dragonfly": {"apache24"}, "freebsd": {"apache24"}}
 	d := tool.Doc{
 		Name: "ab", Program: "ab", VersionArgs: []string{"-V"},
-		Tried:    []string{"2.3"},
-		Summary:  "ab as the platform ships it: a closed loop of HTTP/1.0 requests from outside to the environment's nginx",
+		Tried: []string{"2.3"},
+		Summary: "ab as the platform ships it: a closed loop of HTTP/1.0 requests from outside the environment to " +
+			"its nginx",
 		Packages: packages,
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s", "responses with a status below 300, per second"),

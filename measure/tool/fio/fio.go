@@ -68,8 +68,8 @@ func (fio) Doc() tool.Doc {
 			{Name: "invalidate", Kind: param.Bool, Default: "true", Doc: "drop the file from the page cache before " +
 				"the test, if the system permits this; with false, reads may come from memory"},
 			{Name: "end-fsync", Kind: param.Bool, Default: "true", Doc: "fsync at the end, inside the measured time"},
-			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this number of writes; " +
-				"0 is never"},
+			{Name: "fsync", Kind: param.Int, Default: "0", Min: 0, Max: 1e9, Doc: "fsync after this number of " +
+				"writes; 0 means never"},
 			{Name: "align", Kind: param.Size, Min: 1, Max: 1 << 20, Doc: "alignment of fio's buffer in memory: a " +
 				"number of bytes, a power of two. When not set, the buffer starts 16 bytes after the start of a " +
 				"page. Some CPUs copy to such an address several times slower than to a multiple of 64 bytes, which " +

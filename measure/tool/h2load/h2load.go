@@ -37,8 +37,8 @@ func (h2load) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "h2load", Program: "h2load", VersionArgs: []string{"--version"},
 		Tried: []string{"1.52"},
-		Summary: "h2load as the platform ships it: a closed loop of HTTP/1.1 or HTTP/2 requests from outside to the " +
-			"environment's nginx",
+		Summary: "h2load as the platform ships it: a closed loop of HTTP/1.1 or HTTP/2 requests from outside the " +
+			"environment to its nginx",
 		Packages: map[string][]string{"alpine": {"nghttp2"}, "debian": {"nghttp2-client"}, "dragonfly": {"nghttp2"},
 			"freebsd": {"nghttp2"}},
 		Metrics: []sample.Metric{

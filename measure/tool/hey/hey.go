@@ -51,8 +51,9 @@ var quantiles = []string{"50", "90", "99"}
 func (hey) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "hey", Program: "hey", VersionArgs: []string{"-h"},
-		Tried:    []string{"0.1"},
-		Summary:  "hey as the platform ships it: a closed loop of HTTP/1.1 requests from outside to the environment's nginx",
+		Tried: []string{"0.1"},
+		Summary: "hey as the platform ships it: a closed loop of HTTP/1.1 requests from outside the environment to " +
+			"its nginx",
 		Packages: map[string][]string{"alpine": {"hey"}, "debian": {"hey"}, "dragonfly": {"hey"}, "freebsd": {"hey"}},
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s", "responses with a status below 300, per second"),

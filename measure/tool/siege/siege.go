@@ -43,7 +43,7 @@ func (siege) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
 		Tried:    []string{"4.0", "4.1"},
-		Summary:  "siege as the platform ships it: users that request pages from the environment's nginx",
+		Summary:  "siege as the platform ships it: concurrent users that request pages from the environment's nginx",
 		Packages: tool.Everywhere("siege"),
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s",

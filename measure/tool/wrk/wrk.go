@@ -43,8 +43,9 @@ var quantiles = []struct{ metric, percent string }{
 func (wrk) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "wrk", Program: "wrk", VersionArgs: []string{"-v"},
-		Tried:    []string{"4.1"},
-		Summary:  "wrk as the platform ships it: a closed loop of HTTP requests from outside to the environment's nginx",
+		Tried: []string{"4.1"},
+		Summary: "wrk as the platform ships it: a closed loop of HTTP requests from outside the environment to its " +
+			"nginx",
 		Packages: tool.Everywhere("wrk"),
 		Metrics: []sample.Metric{
 			sample.Throughput("request/s", "responses with a status below 400, per second"),

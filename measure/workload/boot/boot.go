@@ -94,9 +94,9 @@ func (Workload) Doc() workload.Doc {
 		State: workload.Fresh, Cache: "warm", Outside: true, Watch: true,
 		PeerFor: func(p param.Values) bool { return p.Text(ParamAnswer) != "" },
 		Time:    func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
-		Source: []string{"the controller takes the times on its monotonic clock",
+		Source: []string{"bakeoff takes the times on the monotonic clock of its own machine",
 			"QEMU's trace of fw_cfg: https://www.qemu.org/docs/master/specs/fw_cfg.html",
-			"the clock of the guest is compared with the controller's when the environment is ready"},
+			"bakeoff compares the clock of the guest with its own clock when the environment is ready"},
 	}
 }
 

@@ -91,7 +91,7 @@ func metrics() []sample.Metric {
 	for _, m := range siege.New().Doc().Metrics {
 		if m.Name == "response-mean" || m.Name == "response-max" || m.Name == "concurrency" ||
 			m.Name == "failed-share" {
-			m.Doc += "; with siege"
+			m.Doc += "; only with siege"
 			out = append(out, m)
 		}
 	}

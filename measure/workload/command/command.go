@@ -108,8 +108,8 @@ func paramSpecs() []param.Spec {
 			"when not set, 1"},
 		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "time limit of the command; bakeoff then " +
 			"kills the command and counts it as failed"},
-		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, for the " +
-			"time that bakeoff plan predicts"},
+		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, from which " +
+			"bakeoff plan predicts the duration of a run"},
 	}
 }
 

@@ -73,8 +73,8 @@ func New() Workload {
 			"the ZFS property compressratio, which counts whole logical blocks and ignores sectors; absent on "+
 				"other file systems", false),
 		ratio("efficiency", "1/s",
-			"the metric ratio divided by the metric time, as in the published table; it weights space and time "+
-				"arbitrarily", false),
+			"the metric ratio divided by the metric time, as in the published table; this quotient weights space "+
+				"and time arbitrarily", false),
 	}, doc.Metrics...)
 	return Workload{inner, doc}
 }

@@ -17,13 +17,13 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Summary: "Prime numbers up to a limit by trial division, one search after another",
+		Summary: "Searching for prime numbers up to a limit by trial division, one search after another",
 		Metrics: []sample.Metric{sample.Throughput("op/s", "searches per second; each tests every number up to max")},
 		Source: []string{
-			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its square " +
-				"root. sysbench compares each divisor with a floating-point root and does not use the count of primes, " +
-				"so a compiler may remove the loop. Here the root is rounded once, and every count is compared with the " +
-				"count of a sieve",
+			"sysbench 1.0, tests/cpu: an event tests each number from 3 to cpu-max-prime by division up to its " +
+				"square root. sysbench compares each divisor with a floating-point root and does not use the count " +
+				"of primes, so a compiler may remove the loop. bakeoff rounds the root once, and compares every " +
+				"count with the count of a sieve",
 		},
 	}, Loop())
 }

@@ -21,7 +21,7 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Summary:   "SHA-256 or AES-256-GCM over one block after another",
+		Summary:   "Hashing (SHA-256) or encrypting (AES-256-GCM) one block after another",
 		Allocates: func(p param.Values) int64 { return 2 * p.Bytes("block") },
 		Metrics:   []sample.Metric{sample.Throughput("B/s", "bytes hashed or encrypted per second")},
 		Source: []string{

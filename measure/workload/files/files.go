@@ -43,8 +43,8 @@ func New() workload.NativeParser {
 			"UnixBench, File Copy: op=copy, block=1KiB, size=2000KiB, fsync=none; UnixBench's other two tests have " +
 				"block=256B, size=125KiB (500 blocks) and block=4KiB, size=32000KiB (8000 blocks). The metric " +
 				"throughput counts blocks; bandwidth is UnixBench's KBps times 1024",
-			"bonnie++, file creation tests: here each operation creates and writes one file, looks up another and deletes " +
-				"a third; 512 files are always present",
+			"bonnie++, file creation tests: in bakeoff, each operation creates and writes one file, looks up " +
+				"another and deletes a third; 512 files are always present",
 		},
 	}, Loop())
 }

@@ -86,9 +86,9 @@ func (Workload) Doc() workload.Doc {
 					"server on the port that the parameter port sets. For own, bakeoff starts the program of the " +
 					"parameter run or, without run, the program that the image starts. If a server already answers " +
 					"on that port, as in a guest without an agent, bakeoff starts nothing"},
-			{Name: "run", Kind: param.List, Doc: "the program of server own, and its arguments. bakeoff starts the " +
-				"program without a shell in the environment, as the user and in the folder that the image names. By " +
-				"default, bakeoff starts the program that the image starts (ENTRYPOINT and CMD)"},
+			{Name: "run", Kind: param.List, Doc: "the program of your own server (server: own), and its arguments. " +
+				"bakeoff starts the program without a shell in the environment, as the user and in the folder that " +
+				"the image names. By default, bakeoff starts the program that the image starts (ENTRYPOINT and CMD)"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate,
 				Doc: "send at this rate (open loop) and measure latencies from the intended send time; when not set, the " +
@@ -141,12 +141,12 @@ func (Workload) Doc() workload.Doc {
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set, bakeoff " +
 				"derives the port from the configuration of the server, so that cells with equal configurations " +
 				"share a server"},
-			{Name: "path", Kind: param.Text, Doc: "path of the page that server own serves, escaped as in a " +
-				"request; / when not set"},
+			{Name: "path", Kind: param.Text, Doc: "path of the page that your own server (server: own) serves, " +
+				"escaped as in a request; / when not set"},
 			{Name: "family", Kind: param.Text, Enum: []string{"ipv4", IPv6},
-				Doc: "IP version by which load reaches server own; ipv4 when not set. ipv6 needs an environment " +
-					"with a network namespace on its host: a container, a chroot or the driver host, but neither a " +
-					"virtual machine nor the driver machine"},
+				Doc: "IP version by which load reaches your own server (server: own); ipv4 when not set. ipv6 needs " +
+					"an environment with a network namespace on its host: a container, a chroot or the driver host, " +
+					"but neither a virtual machine nor the driver machine"},
 		},
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},

@@ -52,7 +52,7 @@ func (Workload) Doc() workload.Doc {
 		},
 		State: workload.Fresh, Cache: "warm",
 		Time: func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
-		Source: []string{"the controller takes the times on the host's monotonic clock; the process is `bakeoff-agent " +
+		Source: []string{"bakeoff takes the times on the host's monotonic clock; the process is `bakeoff-agent " +
 			"list`, the same binary for all contenders"},
 	}
 }

@@ -34,10 +34,11 @@ func New() workload.NativeParser {
 		Allocates: allocates,
 		Time:      workload.TimedFor(200 * time.Millisecond),
 		Source: []string{
-			"sysbench 1.0, tests/memory: passes over one buffer, word by word. The default block of sysbench (1 KiB) " +
-				"measures the loop and the L1 cache; here the default is larger, and every pass is verified",
-			"lmbench, lat_mem_rd (McVoy and Staelin 1996): a chain of pointers; here one random cycle of cache lines, " +
-				"which no prefetcher can predict",
+			"sysbench 1.0, tests/memory: passes over one buffer, word by word. The default block of sysbench (1 " +
+				"KiB) measures the loop and the L1 cache; bakeoff's default is larger, and bakeoff verifies every " +
+				"pass",
+			"lmbench, lat_mem_rd (McVoy and Staelin 1996): a chain of pointers; bakeoff's chain is one random cycle " +
+				"of cache lines, which no prefetcher can predict",
 		},
 	}, Loop())
 }
