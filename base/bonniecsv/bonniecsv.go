@@ -59,11 +59,11 @@ func Read(out []byte) ([]string, error) {
 	case err != nil:
 		return nil, fmt.Errorf("not CSV of bonnie++: %w", err)
 	case len(rows) != 1:
-		return nil, fmt.Errorf("%d lines of CSV instead of one", len(rows))
+		return nil, fmt.Errorf("the output has %d lines of CSV; expected one", len(rows))
 	case rows[0][0] != "1.98":
 		return nil, fmt.Errorf("unsupported format %.20q (expected 1.98)", rows[0][0])
 	case len(rows[0]) != fields:
-		return nil, fmt.Errorf("%d fields instead of the %d of format 1.98", len(rows[0]), fields)
+		return nil, fmt.Errorf("the line has %d fields; format 1.98 has %d", len(rows[0]), fields)
 	}
 	return rows[0], nil
 }

@@ -33,13 +33,12 @@ type Pair struct {
 // frequency of one of them is unknown.
 func Merge(first, second Recording, pairs ...Pair) (Recording, error) {
 	if len(first.Clocks) == 0 || len(second.Clocks) == 0 {
-		return Recording{}, fault.New(fault.Invalid, "a recording without a clock cannot be merged")
+		return Recording{}, fault.New(fault.Invalid, "cannot merge the two recordings: one of them names no clock")
 	}
 	for _, c := range []Clock{first.Clocks[0], second.Clocks[0]} {
 		if !c.Known() {
-			return Recording{}, fault.New(fault.Invalid, "the clock %s of %s has an unknown frequency, so its recording "+
-				"cannot be "+
-				"merged with another; name the frequency", c.Name, c.Source)
+			return Recording{}, fault.New(fault.Invalid, "cannot merge the two recordings: the frequency of the "+
+				"clock %s of %s is unknown; name the frequency", c.Name, c.Source)
 		}
 	}
 	shared, bounds, guesses := offsetBounds(first, second, pairs)
@@ -53,9 +52,9 @@ func Merge(first, second Recording, pairs ...Pair) (Recording, error) {
 		p.note = fmt.Sprintf("Placed by the mark %s, which both clocks have. The accuracy of this mark is unknown.",
 			strings.Join(shared, ", "))
 	default:
-		return Recording{}, fault.New(fault.Invalid, "no mark and no pair of readings ties the clock %s of %s to the "+
-			"clock %s of "+
-			"%s; record both sources in one boot", second.Clocks[0].Name, second.Clocks[0].Source, first.Clocks[0].Name,
+		return Recording{}, fault.New(fault.Invalid, "cannot merge the two recordings: no mark and no pair of "+
+			"readings relates the clock %s of %s to the clock %s of %s; record both sources in one boot",
+			second.Clocks[0].Name, second.Clocks[0].Source, first.Clocks[0].Name,
 			first.Clocks[0].Source)
 	}
 	return join(first, second, p, shared), nil

@@ -151,7 +151,7 @@ func (w *Writer[T]) Append(line T) error {
 	}
 	if err != nil {
 		if undo := w.file.Truncate(w.end); undo != nil {
-			w.broken = fmt.Errorf("%w; and the line could not be removed: %w", err, undo)
+			w.broken = fmt.Errorf("%w; removing the incomplete line also failed: %w", err, undo)
 		}
 		return fault.Wrap(fault.Lab, "append to "+w.file.Name(), err)
 	}

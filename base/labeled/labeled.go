@@ -48,7 +48,7 @@ func (t Text) Number(label, suffix string) (float64, error) {
 	case suffix == "":
 		return 0, fmt.Errorf("%s %.40q: not a number", label, rest)
 	}
-	return 0, fmt.Errorf("%s %.40q: not a number with %q", label, rest, suffix)
+	return 0, fmt.Errorf("%s %.40q: not a number followed by %q", label, rest, suffix)
 }
 
 // Decimal parses a number as programs print it: no hexadecimal, no grouping, no

@@ -12,7 +12,7 @@ import (
 )
 
 // ErrHeld means that another process holds the lock.
-var ErrHeld = errors.New("the lock is held by another process")
+var ErrHeld = errors.New("another process holds the lock")
 
 // Lock is a lock that is held.
 type Lock struct{ f *os.File }

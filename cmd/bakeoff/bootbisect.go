@@ -106,7 +106,8 @@ whose build fails or whose guest does not boot.`,
   bakeoff boot bisect v1 v2 --kernel bzImage --threshold 0.1% --json -- make`,
 		Args: func(c *cobra.Command, args []string) error {
 			if at := c.ArgsLenAtDash(); at != 2 || len(args) < 3 {
-				return fault.WithFix(fault.New(fault.Invalid, "bisect needs GOOD, BAD and a build command after --"),
+				return fault.WithFix(fault.New(fault.Invalid, "bisect needs the commits GOOD and BAD, and a build "+
+					"command after --"),
 					"see bakeoff boot bisect --help")
 			}
 			return nil
@@ -221,7 +222,7 @@ func (b *bisecting) measureCost(ctx context.Context, commit string) (int64, erro
 	dir, err := b.history.Build(ctx, commit, b.build, &log)
 	if err != nil {
 		if last := safetext.LastLines(string(bytes.TrimSpace(log.Bytes())), 5); last != "" {
-			err = fault.New(fault.Of(err), "%w\nthe end of what it printed:\n%s", err, last)
+			err = fault.New(fault.Of(err), "%w\nthe end of its output:\n%s", err, last)
 		}
 		return 0, err
 	}
@@ -235,7 +236,7 @@ func (b *bisecting) measureCost(ctx context.Context, commit string) (int64, erro
 	}
 	booted, err := boot(ctx, g)
 	if fault.Is(err, fault.NotFound) {
-		err = fault.New(fault.Subject, "the build did not create this file: %w", err)
+		err = fault.New(fault.Subject, "the build command did not create a file that the boot needs: %w", err)
 	}
 	if err != nil {
 		return 0, err

@@ -120,7 +120,8 @@ func (a *app) doRecord(c *cobra.Command, f recordFlags, args []string) error {
 	case f.host != "":
 		return a.recordHost(c.Context(), f)
 	case len(files) > 0 && len(files) < len(f.Envs):
-		return cli.Usage(c, fmt.Errorf("%s is a file, and the other arguments are environments; name only one kind",
+		return cli.Usage(c, fmt.Errorf("%s is a file, and the other arguments are environments; name files or "+
+			"environments, not both",
 			safetext.Line(files[0])))
 	case len(files) > 0:
 		return a.recordFiles(f, files)
@@ -143,7 +144,8 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 	case f.budget < 0:
 		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
 	case f.Answer == "" && len(f.Argv) > 0:
-		return cli.Usage(c, errors.New("nothing says when the service after -- is ready; write --answer "+readiness.Forms))
+		return cli.Usage(c, errors.New("bakeoff cannot tell when the service after -- is ready; write --answer "+
+			readiness.Forms))
 	case f.Answer != "":
 		if _, err := readiness.Parse(f.Answer); err != nil {
 			return cli.Usage(c, fault.Op("--answer", err))

@@ -240,10 +240,11 @@ func (a *app) calibrations(ctx context.Context, q *queue.Queue, hosts []queue.Ho
 	for _, name := range names {
 		i := slices.IndexFunc(hosts, func(h queue.HostState) bool { return h.Name == name })
 		if i < 0 {
-			return nil, fault.WithFix(fault.New(fault.NotFound, "no host %q in the pools", name), "see bakeoff hosts list")
+			return nil, fault.WithFix(fault.New(fault.NotFound, "no pool has a host %q", name), "see bakeoff hosts list")
 		}
 		if hosts[i].Node.Name != name {
-			return nil, fault.New(fault.Unsupported, "the host %s cannot run slurmd; calibrate it as its user, over SSH", name)
+			return nil, fault.New(fault.Unsupported, "the host %s does not run slurmd, so Slurm cannot calibrate "+
+				"it; calibrate it over SSH, as the user of the host", name)
 		}
 		if older > 0 {
 			view := calibrationOf(ctx, q, name)
@@ -293,7 +294,7 @@ in the cluster file sets this time.
   bakeoff hosts drain bk7 --reason 'a fan fails' --json | jq -r '.hosts[].state'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || strings.TrimSpace(reason) == "" {
-				return cli.Usage(c, errors.New("a host or --reason is missing"))
+				return cli.Usage(c, errors.New("name one or more hosts, and give the reason with --reason"))
 			}
 			return a.eachHost(c.Context(), args, asJSON, func(q *queue.Queue, host string) error {
 				return q.Drain(c.Context(), host, reason)
@@ -314,7 +315,7 @@ func (a *app) hostsResume() *cobra.Command {
 		Example: "  bakeoff hosts resume bk7\n  bakeoff hosts resume bk7 --json | jq -r '.hosts[].state'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Usage(c, errors.New("a host is missing"))
+				return cli.Usage(c, errors.New("name one or more hosts"))
 			}
 			return a.eachHost(c.Context(), args, asJSON, func(q *queue.Queue, host string) error {
 				return q.Resume(c.Context(), host)

@@ -156,7 +156,8 @@ func loadDefinitions(dirs []string, arguments map[string]string) ([]*service.Def
 			continue
 		}
 		if other, ok := names[d.Name]; ok {
-			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "%s and %s have the same name %q", other, dir, d.Name),
+			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "the definitions %s and %s have the same "+
+				"name %q", other, dir, d.Name),
 				"change name: in one of the two"))
 		}
 		names[d.Name] = dir

@@ -122,8 +122,8 @@ func inspect(name, config, modules string) (in inspection, err error) {
 		}
 	}
 	if in.Bytes > kernel.MaxImage {
-		return in, fault.WithFix(fault.New(fault.Invalid, "the file has %s, which is too large for a kernel, "+
-			"and it has no partition table", unit.Bytes(in.Bytes)), "name a kernel, a raw disk or an initial RAM disk")
+		return in, fault.WithFix(fault.New(fault.Invalid, "the file is too large for a kernel (%s), and it has no "+
+			"partition table", unit.Bytes(in.Bytes)), "name a kernel, a raw disk or an initial RAM disk")
 	}
 	data := make([]byte, in.Bytes)
 	if _, err := f.ReadAt(data, 0); err != nil && !errors.Is(err, io.EOF) {

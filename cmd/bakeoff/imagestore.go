@@ -54,7 +54,8 @@ func (r *removal) addFlags(c *cobra.Command, dryRun, yes string) {
 	c.Flags().BoolVar(&r.asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if r.asJSON && !r.yes && !r.dryRun {
-			return cli.Usage(c, fault.New(fault.Invalid, "--json asks no questions: add --yes or --dry-run"))
+			return cli.Usage(c, fault.New(fault.Invalid, "with --json, bakeoff cannot ask for confirmation: add "+
+				"--yes or --dry-run"))
 		}
 		return nil
 	}

@@ -120,13 +120,14 @@ func (a *app) confirmPlan(p *plan.Plan, hash string) error {
 	}
 	if hash != "" {
 		if hash != p.Hash {
-			return fault.WithFix(fault.New(fault.Invalid, "--confirm is not the hash of this plan, which is %s", p.Hash),
+			return fault.WithFix(fault.New(fault.Invalid, "--confirm must be the hash of this plan: %s", p.Hash),
 				"read the plan again: the specification or the target has changed")
 		}
 		return nil
 	}
 	if !a.asksPerson() {
-		return fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask: standard input is not a terminal"),
+		return fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask for confirmation: standard input is not "+
+			"a terminal"),
 			"read the plan, then use --confirm "+p.Hash)
 	}
 	ask := "Type the serial number of the disk to continue: "
@@ -136,7 +137,7 @@ func (a *app) confirmPlan(p *plan.Plan, hash string) error {
 	fmt.Fprint(a.Err, ask)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != strings.Join(serials, " ") {
-		return fault.New(fault.Invalid, "that is not the serial number; nothing was changed")
+		return fault.New(fault.Invalid, "the answer is not the serial number of the disk; bakeoff changed nothing")
 	}
 	return nil
 }
@@ -185,7 +186,7 @@ func (a *app) engineOf(ctx context.Context, r *engine.Record, t targetFlags) (*e
 func (a *app) promptSecret(name string) ([]byte, error) {
 	f, ok := a.In.(*os.File)
 	if !ok {
-		return nil, fault.New(fault.Invalid, "standard input is not a terminal")
+		return nil, fault.New(fault.Invalid, "bakeoff cannot ask for a secret: standard input is not a terminal")
 	}
 	var all [2][]byte
 	for i, text := range []string{"Secret %s: ", "Secret %s again: "} {

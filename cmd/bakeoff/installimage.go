@@ -75,7 +75,7 @@ func (t *targetFlags) openImages(c *cobra.Command) error {
 	case len(f.files) == 0:
 		return nil
 	case t.host != "" || t.port != 0 || t.facts != "":
-		return cli.Usage(c, fault.New(fault.Invalid, "--image excludes --host, --port and --facts"))
+		return cli.Usage(c, fault.New(fault.Invalid, "--image cannot be used with --host, --port or --facts"))
 	case len(f.files) > 2:
 		return cli.Usage(c, fault.New(fault.Invalid, "%d images are too many: a mirror has two disks", len(f.files)))
 	case f.size != "":
@@ -109,7 +109,7 @@ func (f imageFlags) imageDisks(s *spec.Spec) error {
 		wanted = 2
 	}
 	if len(f.files) != wanted {
-		return fault.WithFix(fault.New(fault.Invalid, "the specification needs %s, but --image names %d",
+		return fault.WithFix(fault.New(fault.Invalid, "the specification needs %s, but --image names %d of them",
 			unit.Count(wanted, "disk"), len(f.files)), "repeat --image for each disk; mirror_disk makes a mirror")
 	}
 	s.Disk = f.machine.images[0].ByID()
@@ -135,7 +135,7 @@ func (f imageFlags) haveDisks(p *plan.Plan) error {
 	have := lists.Map(f.machine.images, func(i *rescue.Image) string { return name(i.Serial, i.Size) })
 	want := lists.Map(p.Drives(), func(d plan.Drive) string { return name(d.Serial, d.Size) })
 	if !slices.Equal(have, want) {
-		return fault.WithFix(fault.New(fault.Invalid, "the plan is for the disks %s, and the images are %s",
+		return fault.WithFix(fault.New(fault.Invalid, "the plan names the disks %s, but --image names %s",
 			safetext.Line(fmt.Sprintf("%q", want)), fmt.Sprintf("%q", have)), "name the images of the plan, in its order and "+
 			"at the paths that they had: the serial number depends on the path")
 	}

@@ -76,8 +76,8 @@ func (a *app) proveDriver(ctx context.Context, f proveFlags, asJSON bool) error 
 		return err
 	}
 	if s := options["guest-system"]; s == "windows" {
-		return fault.WithFix(fault.New(fault.Unsupported, "--option guest-system=windows: the contract suite runs POSIX "+
-			"programs in its environments, such as sh"), "run a lab file with this guest, as docs/guides/windows.md "+
+		return fault.WithFix(fault.New(fault.Unsupported, "--option guest-system=windows: the tests of a driver "+
+			"run POSIX programs such as sh in its environments"), "run a lab file with this guest, as docs/guides/windows.md "+
 			"describes")
 	}
 	self, err := os.Executable()

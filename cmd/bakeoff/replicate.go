@@ -105,7 +105,7 @@ is 6 if some answers are inconclusive and all other verdicts hold.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case f.json && !f.yes && !f.dryRun && f.run == "":
-				return cli.Usage(c, errors.New("--json asks no questions: add --yes or --dry-run"))
+				return cli.Usage(c, errors.New("with --json, bakeoff cannot ask for confirmation: add --yes or --dry-run"))
 			case f.budget < 0:
 				return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
 			}
@@ -306,10 +306,11 @@ func (a *app) foreignLab(f replicateFlags, b foreign) (*manifest.Lab, error) {
 		case a.at.Images(nil).Packed(digest) != "":
 		case f.files == "":
 			return nil, fault.WithFix(fault.New(fault.NotFound,
-				"the lab places the file %s (%.19s…), which is not in the bundle",
+				"the lab file places the file %s (%.19s…) in environments, but the bundle does not contain it",
 				safetext.Line(file.From), digest), "name the folder that has it: --files FOLDER")
 		case !filepath.IsLocal(file.From):
-			return nil, fault.New(fault.Invalid, "the lab places the file %s, which is not below the folder of --files",
+			return nil, fault.New(fault.Invalid, "the lab file places the file %s in environments, but this path is "+
+				"not below the folder of --files",
 				safetext.Line(file.From))
 		}
 	}
@@ -363,7 +364,7 @@ func bindForeign(lab *manifest.Lab, f replicateFlags) error {
 	for _, name := range lab.HostNames() {
 		if !bound[name] && !slices.Contains(f.connect, name) {
 			return fault.WithFix(fault.New(fault.Invalid,
-				"the lab file connects to %s as its host %s, which may belong to somebody else",
+				"the lab file connects to %s (host %s), and that machine may belong to somebody else",
 				safetext.Line(lab.Hosts[name].SSH), name), "if it is yours, add --connect "+name)
 		}
 	}

@@ -53,7 +53,7 @@ func foreignTest(t *testing.T) *manifest.Lab {
 func TestForeignHostsAreNamed(t *testing.T) {
 	for want, f := range map[string]replicateFlags{
 		"host other of the lab file comes from the pool any; name one of yours: --bind other=ADDRESS": {},
-		"the lab file connects to stranger@example.org as its host box, which may belong to somebody else; " +
+		"the lab file connects to stranger@example.org (host box), and that machine may belong to somebody else; " +
 			"if it is yours, add --connect box": {bind: []string{"other=local"}},
 		`--bind must be NAME=ADDRESS (got "other")`:             {bind: []string{"other"}},
 		`the lab file has no host "box" that comes from a pool`: {bind: []string{"box=local"}},
@@ -110,7 +110,7 @@ func TestForeignFiles(t *testing.T) {
 			return map[string]string{"BAKEOFF_CACHE": cache}[name]
 		}}}
 	for _, x := range []struct{ from, files, want string }{
-		{"data.txt", "", "the lab places the file data.txt (sha256:"},
+		{"data.txt", "", "the lab file places the file data.txt (sha256:"},
 		{"data.txt", dir, ""},
 		{"data.txt", filepath.Join(dir, "nothing"), "no such file"},
 		{filepath.Join(dir, "other.txt"), dir, "is not below the folder of --files"},

@@ -384,7 +384,8 @@ func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome, block ti
 	}
 	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
 		why := cmp.Or(o.Cause, "all of them because of failures of the lab")
-		return fault.New(fault.Lab, "no result: no block counts and %d are void: %s", r.Void, safetext.Line(why))
+		return fault.New(fault.Lab, "the run has no result: no block is valid, and %d are void: %s", r.Void,
+			safetext.Line(why))
 	}
 	if o.Cause != "" {
 		fmt.Fprintln(a.Err, "bakeoff: note: the run ended early: "+safetext.Line(o.Cause))

@@ -46,7 +46,7 @@ func (f slurmFlags) check(c *cobra.Command) error {
 		return cli.Usage(c, fmt.Errorf("--on must be slurm (got %q)", f.on))
 	}
 	if c.Flags().Changed("resume") {
-		return cli.Usage(c, fmt.Errorf("--resume cannot be used with --on: bakeoff queue retry continues a job"))
+		return cli.Usage(c, fmt.Errorf("--resume cannot be used with --on; to continue a job, run `bakeoff queue retry`"))
 	}
 	if f.limit < 0 {
 		return cli.Usage(c, fmt.Errorf("--limit must be positive (got %v)", f.limit))

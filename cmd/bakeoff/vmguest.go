@@ -338,13 +338,14 @@ of Firecracker has none.`,
 				}
 			}
 			if !g.Brand.Machine() || g.State != vm.Running && g.State != vm.Stopping {
-				return fault.New(fault.Unsupported, "info needs a running virtual machine, not a container; %s is a guest of "+
-					"brand %s and is %s", g.UUID, g.Brand,
+				return fault.New(fault.Unsupported, "info needs a running virtual machine; the guest %s has the brand "+
+					"%s and the state %s", g.UUID, g.Brand,
 					g.State)
 			}
 			has := infoKindsOf(g)
 			if len(has) == 0 {
-				return fault.WithFix(fault.New(fault.Unsupported, "driver %s reports nothing about its machines", g.Driver),
+				return fault.WithFix(fault.New(fault.Unsupported, "driver %s provides no information about running "+
+					"machines", g.Driver),
 					"use `bakeoff vm get`")
 			}
 			if len(kinds) == 0 || slices.Contains(kinds, "all") {
@@ -353,7 +354,7 @@ of Firecracker has none.`,
 			out := map[string]any{}
 			for _, k := range kinds {
 				if !slices.Contains(has, k) {
-					return fault.WithFix(fault.New(fault.Unsupported, "driver %s reports nothing about %s", g.Driver, k),
+					return fault.WithFix(fault.New(fault.Unsupported, "driver %s provides no information about %s", g.Driver, k),
 						"use "+yamltree.OneOf(has))
 				}
 				if out[k], err = infoOf(ctx, g, k); err != nil {

@@ -32,7 +32,7 @@ const (
 )
 
 var (
-	errValidate         = errors.New("write validate create, or validate update GUEST|BRAND")
+	errValidate         = errors.New("write `validate create` or `validate update GUEST|BRAND`")
 	errFileOrProperties = errors.New("write either -f or PROPERTY=VALUE")
 )
 
@@ -51,7 +51,7 @@ func (a *app) payload(c *cobra.Command, file string) (name string, text []byte, 
 		return file, text, err
 	}
 	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return "", nil, cli.Usage(c, errors.New("name a file with -f, or write to standard input"))
+		return "", nil, cli.Usage(c, errors.New("name the file with -f, or send the properties to standard input"))
 	}
 	text, err = io.ReadAll(io.LimitReader(a.In, maxManifest+1))
 	return "stdin", text, err

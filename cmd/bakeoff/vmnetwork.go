@@ -265,7 +265,7 @@ func (a *app) planNetwork(s *vm.Store, file string, d manifest.Network) (network
 	}
 	if have, want := fmt.Sprintf("%+v", n.Network), fmt.Sprintf("%+v", d); have != want {
 		return step, fault.Wrap(fault.Invalid, "", manifest.Problems{{File: file, Path: "network", Value: d.Name,
-			Reason:  fmt.Sprintf("the network exists and differs: it is %s, but the file says %s", have, want),
+			Reason:  fmt.Sprintf("the network exists with other properties: it has %s, but the file says %s", have, want),
 			Allowed: "delete the network and its guests first, or change the file"}})
 	}
 	return step, nil

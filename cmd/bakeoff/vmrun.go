@@ -277,12 +277,13 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		return err
 	}
 	if r.disk != "" && (len(p.Disks) == 0 || p.Disks[0].CDROM) {
-		return fault.WithFix(fault.New(fault.Unsupported, "--disk-size: bakeoff makes no disk for %s", args[0]),
+		return fault.WithFix(fault.New(fault.Unsupported, "--disk-size: bakeoff creates no disk for a guest from "+
+			"%s", args[0]),
 			"leave it out")
 	}
 	if r.sshKey != "" && p.Brand != manifest.KVM && p.Brand != manifest.Bhyve {
-		return fault.WithFix(fault.New(fault.Unsupported, "--ssh-key: %s becomes a guest of brand %s, and only machines of "+
-			"brand kvm or bhyve have a disk with data for cloud-init", args[0], p.Brand),
+		return fault.WithFix(fault.New(fault.Unsupported, "--ssh-key: a guest from %s has the brand %s; only "+
+			"guests of the brands kvm and bhyve have a disk with data for cloud-init", args[0], p.Brand),
 			"leave it out, and use `bakeoff vm exec`")
 	}
 	m.Brand, m.Driver, m.Alias, m.Image = p.Brand, r.driver, cmp.Or(r.name, p.Name), args[0]

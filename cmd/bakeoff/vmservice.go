@@ -160,7 +160,7 @@ func (a *app) serviceChange(name, short string, plan func(*vm.Service) ([]vm.Cha
 				return fault.WithFix(fault.New(fault.Unsupported, "systemd is not PID 1 of this machine"),
 					"let its init system run `bakeoff vm start --autoboot` and `bakeoff vm stop --all`")
 			case os.Getuid() != 0:
-				return fault.WithFix(errors.New("units belong to root"), "run bakeoff as root")
+				return fault.WithFix(errors.New("only root can change systemd units"), "run bakeoff as root")
 			}
 			if err := do(s, c.Context()); err != nil {
 				return err

@@ -73,7 +73,7 @@ func Load(run *store.Run) ([]Boot, error) {
 		out = append(out, b)
 	}
 	if len(out) == 0 {
-		return nil, fault.WithFix(fault.New(fault.NotFound, "the run %s has no boot that counts", run.Base()),
+		return nil, fault.WithFix(fault.New(fault.NotFound, "the run %s has no valid boot", run.Base()),
 			"name a run with a cell of the workload boot, or record one with `bakeoff boot record`")
 	}
 	return out, nil

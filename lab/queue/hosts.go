@@ -104,7 +104,7 @@ func (q *Queue) nodeNamed(ctx context.Context, host string) (string, error) {
 	i := slices.IndexFunc(hosts, func(h HostState) bool { return h.Name == host })
 	switch {
 	case i < 0:
-		return "", fault.WithFix(fault.New(fault.NotFound, "no host %q in the pools", host), "see bakeoff hosts list")
+		return "", fault.WithFix(fault.New(fault.NotFound, "no pool has a host %q", host), "see bakeoff hosts list")
 	case hosts[i].Node.Name != host:
 		return "", fault.WithFix(fault.New(fault.Unsupported, "Slurm knows the host %s only as a license that jobs on "+
 			"the node %s use, and can drain only nodes", host, hosts[i].Node.Name), "set the number of these licenses to 0 "+

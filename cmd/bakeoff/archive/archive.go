@@ -263,7 +263,8 @@ the next page.`,
 			if f.BeforeBegan != "" {
 				var ok bool
 				if f.BeforeBegan, f.BeforeBundle, ok = strings.Cut(f.BeforeBegan, "/"); !ok {
-					return cli.Usage(c, fmt.Errorf("--before must be the value next of an earlier list (got %q)", f.BeforeBegan))
+					return cli.Usage(c, fmt.Errorf("--before must be the value of the key next in an earlier list (got "+
+						"%q)", f.BeforeBegan))
 				}
 			}
 			return k.withStore(c, func(ctx context.Context, s *archive.Store) error { return k.doList(ctx, s, f, asJSON) })

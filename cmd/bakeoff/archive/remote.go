@@ -157,7 +157,7 @@ are.`,
 			case c.Flags().Changed("keep") && keep < 0:
 				return cli.Usage(c, fmt.Errorf("--keep must be 0 or more (got %d)", keep))
 			case asJSON && !yes && !dryRun:
-				return cli.Usage(c, fmt.Errorf("--json asks no questions: add --yes or --dry-run"))
+				return cli.Usage(c, fmt.Errorf("with --json, bakeoff cannot ask for confirmation: add --yes or --dry-run"))
 			}
 			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
 				old := []index.Run{}

@@ -27,7 +27,7 @@ func (s *Share) Set(text string) error {
 	return err
 }
 
-var errPercent = errors.New("a share must be below 1; if you mean a percentage, add the sign, as in 5%")
+var errPercent = errors.New("a share must be below 1; if you mean a percentage, add the percent sign, as in 5%")
 
 // String implements pflag.Value.
 func (s *Share) String() string { return fmt.Sprint(float64(*s)) }
@@ -151,7 +151,7 @@ func Between(lo, hi int, what string) cobra.PositionalArgs {
 			return Usage(c, fmt.Errorf("%s is missing", what))
 		}
 		if hi == 0 {
-			return Usage(c, fmt.Errorf("unexpected argument %q: the command takes none", args[0]))
+			return Usage(c, fmt.Errorf("unexpected argument %q: the command takes no arguments", args[0]))
 		}
 		return Usage(c, fmt.Errorf("unexpected argument %q: the command takes %s", args[hi], what))
 	}

@@ -145,11 +145,11 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	case x != nil:
 		return a.analyseFormat(c, f, x, files, opt)
 	case len(files) > 1:
-		return fault.New(fault.Invalid, "%s is a table, and analyse reads one table at a time; join the tables, with the "+
-			"column experiment if they are different experiments", files[0].path)
+		return fault.New(fault.Invalid, "%s is a table, and analyse reads one table at a time; join the tables, "+
+			"and add a column experiment if they contain different experiments", files[0].path)
 	case f.contender != "":
-		return fault.New(fault.Invalid, "--contender is for the output of benchmark programs; a table names its contenders "+
-			"in the column contender")
+		return fault.New(fault.Invalid, "--contender is for the output of benchmark programs; a table names its "+
+			"contenders in its column contender")
 	case f.group != "":
 		return errGroup
 	}

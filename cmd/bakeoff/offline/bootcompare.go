@@ -94,7 +94,7 @@ func contenderSides(dir, a, b string) (sides [2][]bootmodel.Recording, order pro
 	of := bootruns.Contenders(all)
 	for i, name := range []string{a, b} {
 		if !slices.Contains(of, name) {
-			return sides, "", fault.WithFix(fault.New(fault.NotFound, "the run has no boot of %q that counts", name),
+			return sides, "", fault.WithFix(fault.New(fault.NotFound, "the run has no valid boot of the contender %q", name),
 				fmt.Sprintf("name two of %s", strings.Join(of, ", ")))
 		}
 		mine := lists.Filter(all, func(x bootruns.Boot) bool { return x.Contender == name })

@@ -53,7 +53,8 @@ func ReadBoot(in io.Reader, path string, choice BootChoice) (bootmodel.Recording
 		return choice.ofRun(path)
 	}
 	if choice.Contender != "" || choice.Number != 0 {
-		return bootmodel.Recording{}, fault.New(fault.Invalid, "--contender and --boot are for runs, and %s is a file", path)
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "--contender and --boot can be used only with "+
+			"runs, and %s is a file", path)
 	}
 	source := choice.Source
 	name, data, err := readBootFile(in, path)

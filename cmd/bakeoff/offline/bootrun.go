@@ -83,14 +83,15 @@ func (b BootChoice) chosenBoot(dir string) (bootmodel.Recording, error) {
 	of := bootruns.Contenders(all)
 	switch {
 	case b.Source != "":
-		return bootmodel.Recording{}, fault.New(fault.Invalid, "--source is for files, and %s is a run", dir)
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "--source can be used only with files, and %s is a run", dir)
 	case b.Contender == "" && len(of) > 1:
-		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.Invalid, "the run has boots of %s", strings.Join(of,
+		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.Invalid, "the run has boots of several "+
+			"contenders: %s", strings.Join(of,
 			", ")),
 			"name one with --contender")
 	case b.Contender != "" && !slices.Contains(of, b.Contender):
 		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.NotFound,
-			"--contender: the run has no boot of %q that counts",
+			"--contender: the run has no valid boot of the contender %q",
 			b.Contender), "name one of "+strings.Join(of, ", "))
 	}
 	mine := lists.Filter(all, func(x bootruns.Boot) bool { return x.Contender == cmp.Or(b.Contender, of[0]) })

@@ -162,8 +162,8 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 		return cli.Usage(c, uncompared(res, failOn))
 	}
 	all, some := unjudged(res)
-	err := fmt.Errorf("--fail-on %s needs the difference from run to run, which is unknown: add --repeats with %d more "+
-		"runs of OLD's lab file in which nothing changed, or calibrate three times before the runs",
+	err := fmt.Errorf("--fail-on %s needs to know how much results differ between runs without a change. Add "+
+		"--repeats with %d more runs of OLD's lab file in which nothing changed, or calibrate three times before the runs",
 		strings.Join(failOn, ","), compare.MinRepeats-1)
 	switch {
 	case all:
@@ -188,7 +188,7 @@ func (a reader) failIfAsked(res compare.Result, failOn []string) error {
 
 // uncompared says why no comparison can have the verdict that --fail-on asks for.
 func uncompared(r compare.Result, failOn []string) error {
-	err := fault.New(fault.Invalid, "--fail-on %s needs a verdict, and no primary metric is compared",
+	err := fault.New(fault.Invalid, "--fail-on %s needs a verdict, but the comparison contains no primary metric",
 		strings.Join(failOn, ","))
 	if r.By == compare.Relative && slices.ContainsFunc(r.Yardstick, func(x compare.Row) bool { return x.Primary }) {
 		return fault.WithFix(err, "add --by direct: only the baseline is in both runs, and it has no relative change")

@@ -48,7 +48,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
 		}), compare.Direct, "twin", cli.ExitAsked, "--fail-on twin: the twin differs from the baseline in NEW"},
 		"only the baseline": {run("6.1", 90, alone), run("6.2", 60, alone), compare.Relative, "worse", cli.ExitInvalid,
-			"--fail-on worse needs a verdict, and no primary metric is compared; add --by direct"},
+			"--fail-on worse needs a verdict, but the comparison contains no primary metric; add --by direct"},
 		"no primary metric": {run("6.1", 90, func(r *analysis.Results) { r.Cells[0].Metrics[0].Primary = false }),
 			changed("6.2", 60), compare.Direct, "worse", cli.ExitInvalid, "write primary: true into a cell"},
 		"only what needs no verdict": {run("6.1", 90, alone), run("6.2", 60, alone), compare.Relative, "missing",

@@ -199,8 +199,8 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	}
 	switch {
 	case f.store != "" && (f.by != string(compare.Relative) || f.all):
-		return cli.Usage(c, fmt.Errorf("the index of a store has only primary metrics, relative to the baseline: --by "+
-			"direct and --all need run folders"))
+		return cli.Usage(c, fmt.Errorf("--by direct and --all need run folders: the index of a store has only "+
+			"primary metrics, relative to the baseline"))
 	case f.most < 1 || f.most > maxHistory:
 		return cli.Usage(c, fmt.Errorf("--most must be between 1 and %d (got %d)", maxHistory, f.most))
 	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
@@ -383,10 +383,10 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 		return runs, unread, nil
 	case lab != "" && len(all) > 0:
 		slices.Sort(all)
-		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "no run of the lab %q", lab),
+		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "found no run of the lab %q", lab),
 			"the runs are of "+safetext.Line(strings.Join(slices.Compact(all), ", ")))
 	case len(unread) > 0:
-		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "no run can be read: %s: %s",
+		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "none of the runs can be read; the first is %s: %s",
 			safetext.Line(unread[0].Folder), unread[0].Reason), "run bakeoff report FOLDER for runs that were killed")
 	}
 	return nil, nil, fault.New(fault.NotFound, "no run found")

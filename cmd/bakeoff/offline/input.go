@@ -90,7 +90,7 @@ func (a reader) openInputs(args []string) (all inputs, err error) {
 		}
 		for _, path := range paths {
 			if len(all) >= maxInputs {
-				return all, fault.New(fault.Invalid, "more than %d files; analyze fewer at once", maxInputs)
+				return all, fault.New(fault.Invalid, "the arguments name more than %d files; analyze fewer at once", maxInputs)
 			}
 			x, err := a.openInput(path)
 			if err != nil {
@@ -326,7 +326,7 @@ func recognize(path string, head []byte) (format.Format, error) {
 		return fs[0], nil
 	case len(fs) > 1:
 		names := lists.Map(fs, func(f format.Format) string { return f.Doc().Name })
-		return nil, fault.New(fault.Invalid, "%s may have the format %s; name it with --from", path,
+		return nil, fault.New(fault.Invalid, "%s may have the format %s; name the right one with --from", path,
 			strings.Join(names, " or "))
 	}
 	if lazy.Compile(compressedFile).Match(head) {

@@ -98,7 +98,7 @@ func (f FailOn) judgeLimits(all []analysis.Results) (exceeded, open []string, er
 		}
 		limit, _ := analysis.ParseLimit(condition, 0)
 		if limit.Name == "" {
-			return nil, nil, fault.New(fault.Invalid, "--fail-on %s: no primary metric is compared", condition)
+			return nil, nil, fault.New(fault.Invalid, "--fail-on %s: the comparison contains no primary metric", condition)
 		}
 		return nil, nil, fault.New(fault.Invalid, "--fail-on %s: no comparison has the metric, cell or workload %q; there "+
 			"are %s", condition, limit.Name, namesIn(all))

@@ -72,7 +72,7 @@ func TestLimitsEnd(t *testing.T) {
 		{"ready>+1%", missing, cli.ExitUndecided, "not decided"}, // before missing cells
 		{"ready>+1%", asked, cli.ExitUndecided, "new boot ready: after 4 blocks: the first look is after 8 blocks; about 3"},
 		{"nothing>+1%", judgedBy("ready", 1, 1, nil), cli.ExitInvalid, `cell or workload "nothing"; there are boot`},
-		{"worse-than-margin", analysis.Results{}, cli.ExitInvalid, "no primary metric is compared"},
+		{"worse-than-margin", analysis.Results{}, cli.ExitInvalid, "the comparison contains no primary metric"},
 		{"worse-than-margin", analysis.Results{Missing: missing.Missing}, cli.ExitMissing, ""},
 	} {
 		err := FailOn{tt.condition}.End(tt.results, "measure more")

@@ -76,8 +76,9 @@ func sumUp(dir string) error {
 		return err
 	}
 	if lock.Held(filepath.Join(dir, store.JournalFile)) {
-		return fault.WithFix(fault.New(fault.Lab, "%s is still running; its report follows when it ends", dir),
-			"end it with Ctrl-C to report the blocks so far")
+		return fault.WithFix(fault.New(fault.Lab, "the run %s is still active; bakeoff writes its report when the "+
+			"run ends", dir),
+			"press Ctrl-C to end the run now; its report then covers the blocks so far")
 	}
 	data, err := evidence.Load(run, workloadall.Parsers())
 	if err != nil {

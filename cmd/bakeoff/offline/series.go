@@ -50,7 +50,8 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 	}
 	for _, name := range []string{"looks", "alphas", "margin"} {
 		if c.Flags().Changed(name) {
-			return cli.Usage(c, fmt.Errorf("--%s is for values in blocks, and %s names no blocks", name, sources[0].Path))
+			return cli.Usage(c, fmt.Errorf("--%s can be used only with values in blocks, and %s names no blocks",
+				name, sources[0].Path))
 		}
 	}
 	if i := slices.IndexFunc(f.failOn, needsVerdict); i >= 0 {

@@ -156,7 +156,7 @@ const maxPage = 256 << 20
 // linkToIndex reads the page of a run, which it gives a link to the index of runs.
 func linkToIndex(f io.Reader, size int64, index string) (io.ReadSeeker, error) {
 	if size > maxPage {
-		return nil, fault.New(fault.Invalid, "the page has %d bytes", size)
+		return nil, fault.New(fault.Invalid, "the page is too large to serve (%d bytes)", size)
 	}
 	page, err := io.ReadAll(io.LimitReader(f, maxPage))
 	return bytes.NewReader(report.Linked(page, index)), err

@@ -83,7 +83,8 @@ func unitsOf(dir, every string, forUser bool) (units, error) {
 		return units{}, fault.Wrap(fault.Lab, "timer", err)
 	}
 	if strings.ContainsFunc(dir+program, func(r rune) bool { return r < ' ' }) {
-		return units{}, fault.WithFix(fault.New(fault.Invalid, "%q has a control character, which a unit cannot hold", dir),
+		return units{}, fault.WithFix(fault.New(fault.Invalid, "the folder %q has a control character in its "+
+			"name, which a systemd unit cannot contain", dir),
 			"rename the folder")
 	}
 	runAs, wanted := "", "timers.target"

@@ -15,7 +15,7 @@ func TestMistakes(t *testing.T) {
 			"Doing CPU performance benchmark\ntotal time: 1s\ntotal number of events: 5\n",
 			Want: "x:1: reports of sysbench 0.4.12 are not supported; use sysbench 1.0 or 1.1"},
 		{Name: "a decimal comma", Text: head + "total number of events: 5\ntotal time: 1,5s\n",
-			Want: `x:1: the report of sysbench 2.7.0 cannot be read: total time: "1,5s": not a number with "s"`},
+			Want: `x:1: the report of sysbench 2.7.0 cannot be read: total time: "1,5s": not a number followed by "s"`},
 		{Name: "another version", Text: head + "total number of events: 5\nelapsed: 1s\n",
 			Want: "x:1: the report of sysbench 2.7.0 has neither \"total time:\" (version 1.0) nor"},
 	})

@@ -39,8 +39,8 @@ func TestKeyOfCommandLine(t *testing.T) {
 	}
 	do(t, h, "delete", "box")
 	service := tiny(t, h)
-	refused(t, h, 1, "only machines of brand kvm", "run", service, "--brand", "docker", "--ssh-key", public)
-	refused(t, h, 1, "bakeoff makes no disk for", "run", service, "--brand", "docker", "--disk-size", "1GiB")
+	refused(t, h, 1, "only guests of the brands kvm and bhyve", "run", service, "--brand", "docker", "--ssh-key", public)
+	refused(t, h, 1, "bakeoff creates no disk for", "run", service, "--brand", "docker", "--disk-size", "1GiB")
 	leavesNothing(t, h)
 }
 

@@ -591,7 +591,7 @@ func TestExampleOfGuests(t *testing.T) {
 		errs != "network backend: no change\ndatabase: no change\nweb: no change\n" {
 		t.Errorf("the second apply: exit code %d\n%s%s", code, out, errs)
 	}
-	refused(t, h, 1, "the network exists and differs", "apply", "-f", file(t, "other.yaml",
+	refused(t, h, 1, "the network exists with other properties", "apply", "-f", file(t, "other.yaml",
 		strings.Replace(string(text), "10.77.0.0/24", "10.78.0.0/24", 1)))
 	removeNetworks(t, h)
 }
