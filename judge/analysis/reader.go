@@ -364,7 +364,7 @@ func parseObject(b []byte, f *fields) error {
 			}
 			f[c] = []byte(s)
 		case '{', '[':
-			return fmt.Errorf("%s is neither a string nor a number", name)
+			return fmt.Errorf("the value of %s is neither a string nor a number", name)
 		case 'n':
 			f[c] = []byte{}
 		default:

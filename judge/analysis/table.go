@@ -49,13 +49,14 @@ func (o *TableOptions) checkOptions() error {
 		}
 	}
 	if len(o.Looks) != len(o.Alphas) {
-		return fault.New(fault.Invalid, "%d looks and %d alphas; give one alpha for each look", len(o.Looks), len(o.Alphas))
+		return fault.New(fault.Invalid, "there are %d looks (interim analyses) and %d alphas; give one alpha for "+
+			"each look", len(o.Looks), len(o.Alphas))
 	}
 	sum := 0.0
 	for i, l := range o.Looks {
 		if l < 1 || i > 0 && l <= o.Looks[i-1] {
 			return fault.New(fault.Invalid,
-				"the looks are not in ascending order at %d; write numbers of blocks like 8,10,12,14,16,18", l)
+				"the looks (interim analyses) are not in ascending order at %d; write numbers of blocks like 8,10,12,14,16,18", l)
 		}
 		if a := o.Alphas[i]; !(a > 0 && a < 1) {
 			return fault.New(fault.Invalid, "alpha is %v; use a number between 0 and 1", a)

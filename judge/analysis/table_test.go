@@ -117,7 +117,7 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has "a" as its only contender`},
 		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: the baseline "a" is not a contender; use one of b, c`},
 		{`{"block":1`, "t:1: this is not a JSON object"},
-		{`{"block":{}}`, "t:1: block is neither a string nor a number"},
+		{`{"block":{}}`, "t:1: the value of block is neither a string nor a number"},
 		{head + strings.Repeat("x", maxLine+1), "t:2: the line is longer"},
 		{head + strings.Repeat("x,0,a,w,m,s,lower,1\n", 30), "and 10 more"},
 		{head + "0,0,\xff,w,m,s,lower,1\n", "t:2: this is not UTF-8"},

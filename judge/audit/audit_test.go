@@ -428,7 +428,7 @@ func TestParseErrors(t *testing.T) {
 		{"alias", "title: A", "title: &x A", "t.yaml:2:8: YAML anchors, aliases and tags are not allowed in a table"},
 		{"two documents", "title: A", "title: A\n---\nb: c", "a second YAML document"},
 		{"itself", "b: b,", "b: a,", "a row is compared with itself"},
-		{"formula", "better: higher", "better: higher, formula: v +", "a number or a column is missing"},
+		{"formula", "better: higher", "better: higher, formula: v +", "the formula lacks a number or a column"},
 		{"no ratio", "relation: faster", "relation: ratio", "ratio is 0 with relation ratio; write " +
 			"relation: ratio with ratio: 2"},
 	} {

@@ -73,14 +73,14 @@ func (p *formulaParser) operand() (*formula, error) {
 	if p.acceptOneOf("(") != 0 {
 		f, err := p.parseSum()
 		if err == nil && p.acceptOneOf(")") == 0 {
-			err = fmt.Errorf("a bracket is not closed before %q", bounded(p.rest))
+			err = fmt.Errorf("the formula lacks a closing bracket before %q", bounded(p.rest))
 		}
 		return f, err
 	}
 	word := p.parseWord()
 	switch {
 	case word == "":
-		return nil, fmt.Errorf("a number or a column is missing before %q", bounded(p.rest))
+		return nil, fmt.Errorf("the formula lacks a number or a column before %q", bounded(p.rest))
 	case word[0] >= '0' && word[0] <= '9':
 		v, _, ok := parseFigure(word)
 		if !ok {

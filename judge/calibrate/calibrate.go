@@ -118,7 +118,7 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	base := sides[d.Base]
 	m.Visits, m.Blocks = base.visits, len(base.blocks)
 	if len(d.Copies) == 0 {
-		return m, fault.New(fault.Invalid, "a calibration needs a contender that is a copy of the baseline, %s", d.Base)
+		return m, fault.New(fault.Invalid, "a calibration needs a contender that is a copy of the baseline %s", d.Base)
 	}
 	if m.Blocks < Window || trials == 0 {
 		return m, fault.WithFix(fault.New(fault.Invalid, "a calibration needs at least %d blocks, and the run has %s", Window,
@@ -135,7 +135,8 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 		}
 	}
 	if m.Pairs == 0 {
-		return m, fault.New(fault.Invalid, "no two copies share %d blocks in which both have values", Window)
+		return m, fault.New(fault.Invalid, "a calibration needs two copies that both have values in the same %d "+
+			"blocks", Window)
 	}
 	m.Noise = trialNoise(sides, d)
 	m.Direct = base.typical()

@@ -25,8 +25,8 @@ func Two(a, b Run, opt Option) (Result, error) {
 	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) || opt.By != Relative &&
 		opt.By != Direct {
 		return Result{}, fault.New(fault.Invalid,
-			"alpha must be between 0 and 1 (got %v), margin from 0 to 0.5 (got %v), and the judged change relative or direct "+
-				"(got %q)", opt.Alpha, opt.Margin, opt.By)
+			"alpha must be between 0 and 1 (got %v), the margin must be from 0 to 0.5 (got %v), and --by must be "+
+				"relative or direct (got %q)", opt.Alpha, opt.Margin, opt.By)
 	}
 	for _, other := range append([]Run{b}, opt.Repeats...) {
 		if err := checkSameWork(a.Results, other.Results); err != nil {
@@ -345,11 +345,11 @@ func checkSameWork(a, b analysis.Results) error {
 	}
 	switch {
 	case len(wrong) > 0:
-		return fault.New(fault.Invalid, "%s and %s did different work: %s", a.Run, b.Run, strings.Join(wrong, "; "))
+		return fault.New(fault.Invalid, "the runs %s and %s did different work: %s", a.Run, b.Run, strings.Join(wrong, "; "))
 	case len(shared) == 0:
-		return fault.New(fault.Invalid, "%s and %s have no cell in common", a.Run, b.Run)
+		return fault.New(fault.Invalid, "the runs %s and %s have no cell in common", a.Run, b.Run)
 	case sides == 0:
-		return fault.New(fault.Invalid, "%s and %s have no contender in common", a.Run, b.Run)
+		return fault.New(fault.Invalid, "the runs %s and %s have no contender in common", a.Run, b.Run)
 	}
 	return nil
 }

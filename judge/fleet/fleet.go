@@ -198,7 +198,8 @@ func judgeLab(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 		}
 		out.Machines = append(out.Machines, Machine{Name: name, Facts: l.Machine, Runs: len(l.Runs), Newest: last})
 		if l.Baseline != out.Baseline {
-			return out, fault.WithFix(fault.New(fault.Invalid, "lab %s has the baseline %s on %s and %s on %s", out.Lab,
+			return out, fault.WithFix(fault.New(fault.Invalid, "lab %s has the baseline %s on the machine %s, but "+
+				"the baseline %s on the machine %s", out.Lab,
 				out.Baseline, out.Machines[0].Name, l.Baseline, name), "name runs of one lab file")
 		}
 		if l.Margin != out.Margin {

@@ -21,8 +21,8 @@ func Of(runs []Run, opt Option) (Result, error) {
 	opt.By = cmp.Or(opt.By, compare.Relative)
 	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) ||
 		opt.By != compare.Relative && opt.By != compare.Direct {
-		return Result{}, fault.New(fault.Invalid, "alpha must be between 0 and 1 (got %v), margin from 0 to 0.5 (got %v), "+
-			"and the estimate relative or direct (got %q)", opt.Alpha, opt.Margin, opt.By)
+		return Result{}, fault.New(fault.Invalid, "alpha must be between 0 and 1 (got %v), the margin must be "+
+			"from 0 to 0.5 (got %v), and --by must be relative or direct (got %q)", opt.Alpha, opt.Margin, opt.By)
 	}
 	out := Result{Schema: Schema, By: opt.By, Alpha: opt.Alpha, Labs: []Lab{},
 		Unread: append([]Unread{}, opt.Unread...)}

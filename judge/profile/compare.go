@@ -70,10 +70,10 @@ func (r Change) Clear() bool { return r.Exact && r.Diff != 0 || r.Lo > 0 || r.Hi
 func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 	c := Comparison{Tree: NewTree(), Order: order, Boots: [2]int{len(a), len(b)}}
 	if len(a) == 0 || len(b) == 0 {
-		return c, fault.New(fault.Invalid, "a side has no boots")
+		return c, fault.New(fault.Invalid, "one side of the comparison has no boots")
 	}
 	if order == Paired && len(a) != len(b) {
-		return c, fault.New(fault.Invalid, "%d boots cannot be paired with %d", len(a), len(b))
+		return c, fault.New(fault.Invalid, "the two sides have different numbers of boots: %d and %d", len(a), len(b))
 	}
 	var costs [2][][]Cost
 	var lengths [2][]float64
@@ -82,8 +82,8 @@ func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 	for side, boots := range [][]bootmodel.Recording{a, b} {
 		for i := range boots {
 			if inSeconds(boots[i]) != known || boots[i].CountsInstructions() != a[0].CountsInstructions() {
-				return c, fault.New(fault.Invalid, "some boots have times in seconds, and others in instructions or in ticks "+
-					"of a clock whose frequency is unknown; compare boots of one clock")
+				return c, fault.New(fault.Invalid, "some boots have times in seconds, others in instructions or in "+
+					"ticks of unknown frequency; compare boots of one clock")
 			}
 			from, to := c.Interval.boundsOf(boots[i])
 			cost, _ := c.Tree.addWithin(&boots[i], from, to)

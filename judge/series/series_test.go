@@ -337,9 +337,9 @@ func TestMistakes(t *testing.T) {
 		{"no such baseline", []Source{source("f", rec("a", 0, 1), rec("b", 1, 1))}, Option{Baseline: "x"},
 			`the baseline "x" is not a contender; use one of "a", "b"`},
 		{"no such label", []Source{source("f", rec("a", 0, 1))}, Option{By: "x"},
-			`f.json:1: this result has no "x" by which contenders could differ; use --contender with one of file, who`},
+			`f.json:1: this result has no label "x" to distinguish contenders; use --contender with one of file, who`},
 		{"no such group", []Source{source("f", rec("a", 0, 1))}, Option{Group: "x"},
-			`f.json:1: this result has no "x" by which groups could differ; use --group with one of file, who`},
+			`f.json:1: this result has no label "x" to distinguish groups; use --group with one of file, who`},
 	} {
 		_, err := Compare(doc, c.sources, c.opt)
 		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), c.want) {

@@ -152,7 +152,7 @@ func (t *table) noLabel(s Source, rec format.Record, name, flag string) error {
 	if flag == "--group" {
 		what = "groups"
 	}
-	return fault.New(fault.Invalid, "%s:%d: this result has no %q by which %s could differ; use %s with one of %s",
+	return fault.New(fault.Invalid, "%s:%d: this result has no label %q to distinguish %s; use %s with one of %s",
 		s.Path, rec.Line, name, what, flag, strings.Join(names, ", "))
 }
 

@@ -158,7 +158,7 @@ func (r report) benchmark(value json.RawMessage) (b benchmark, err error) {
 		return b, err
 	}
 	if len(row) > len(r.Columns) {
-		return b, fmt.Errorf("%d columns, and result_columns names %d", len(row), len(r.Columns))
+		return b, fmt.Errorf("the row has %d columns, but result_columns names %d", len(row), len(r.Columns))
 	}
 	object := map[string]json.RawMessage{}
 	for i, x := range row {

@@ -13,7 +13,7 @@ func TestMistakes(t *testing.T) {
 		{Name: "no version", Text: `{"commit_hash": "x", "results": {}}`, Want: "x:1: the file has no version of asv's"},
 		{Name: "nothing", Text: `{"version": 2, "results": {}}`, Want: "x:1: the file has no results"},
 		{Name: "more columns than names", Text: `{"version": 2, "result_columns": ["result"], "results": {"a": [[1], []]}}`,
-			Want: `x:1: "a": 2 columns, and result_columns names 1`},
+			Want: `x:1: "a": the row has 2 columns, but result_columns names 1`},
 		{Name: "a string", Text: `{"version": 2, "result_columns": ["result"], "results": {"a": [["1"]]}}`,
 			Want: `x:1: "a": result is a JSON string instead of a number`},
 	})

@@ -183,7 +183,7 @@ func perSecond(text labeled.Text) (tps float64, reconnects bool, err error) {
 		return len(all) == 1 || bytes.HasPrefix(m[2], []byte("excluding"))
 	})
 	if i < 0 {
-		return 0, false, fmt.Errorf("no line tps, or several")
+		return 0, false, fmt.Errorf("the output must contain exactly one line that begins with tps")
 	}
 	v, err := labeled.Decimal(string(all[i][1]))
 	return v, string(all[i][2]) == "including reconnection times", err
