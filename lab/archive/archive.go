@@ -92,14 +92,14 @@ func Init(ctx context.Context, dir string, c Config) error {
 		return fault.Op(op, err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, configFile)); err == nil {
-		return fault.WithFix(fault.New(fault.Invalid, "%s: there is a store already", op),
+		return fault.WithFix(fault.New(fault.Invalid, "%s: the folder contains a store already", op),
 			"edit "+filepath.Join(dir, configFile)+" to change its settings")
 	}
 	if old, err := os.ReadDir(dir); err == nil {
 		for _, e := range old { // what an Init that was killed left
 			if !slices.Contains([]string{ociDir, runsDir, pendingDir, workDir, lockFile}, e.Name()) &&
 				!strings.HasPrefix(e.Name(), indexFile) {
-				return fault.WithFix(fault.New(fault.Invalid, "%s: the folder is not empty: it has %q", op, e.Name()),
+				return fault.WithFix(fault.New(fault.Invalid, "%s: the folder is not empty; it contains %q", op, e.Name()),
 					"name a new folder")
 			}
 		}
@@ -139,7 +139,7 @@ func (c Config) check() error {
 		return fault.WithFix(fault.New(fault.Invalid, "%q is not a database", c.Index),
 			"write postgres://USER@HOST/DATABASE, or leave it out for a file of SQLite")
 	case c.RequireSignature && c.Signers == "":
-		return fault.WithFix(fault.New(fault.Invalid, "signatures are required, but no key is trusted"),
+		return fault.WithFix(fault.New(fault.Invalid, "the store requires signatures, but trusts no key"),
 			"name a file of trusted keys: --signers FILE")
 	}
 	return nil

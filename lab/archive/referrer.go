@@ -96,7 +96,8 @@ func (k referral) parse(b []byte, of string) (r referrer, err error) {
 		ok = l.MediaType == k.layers[i].mediaType && name.ValidDigest(l.Digest) && l.Size > 0 && l.Size <= k.layers[i].most
 	}
 	if !ok {
-		return r, fault.New(fault.Invalid, "it is not an artifact of type %s of the bundle %s", k.artifactType, of)
+		return r, fault.New(fault.Invalid, "the manifest is not that of an artifact with the type %s for the "+
+			"bundle %s", k.artifactType, of)
 	}
 	return r, nil
 }

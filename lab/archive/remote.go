@@ -24,7 +24,7 @@ func (s *Store) splitRepository(text string) (host, repository string, err error
 	}
 	r, err := reference.Parse(text + ":x")
 	if err == nil && (r.Kind != reference.Registry || !strings.Contains(text, "/")) {
-		err = fault.WithFix(fault.New(fault.Invalid, "%.200q is not a place in a registry", text),
+		err = fault.WithFix(fault.New(fault.Invalid, "%.200q is not a repository of a registry", text),
 			"write HOST/NAME, such as registry.example/team/runs")
 	}
 	return r.Host, r.Repository, err

@@ -157,12 +157,13 @@ func (r Replication) quotes(rec bundle.Record) error {
 			same = same && x.Region == float64(analysis.RatioRegion(rec.Margin))
 		}
 		if !same {
-			return fault.New(fault.Invalid, "the replication: %s at %s, %s, has no verdict or differs from the bundle",
+			return fault.New(fault.Invalid, "the replication: the verdict of %s on cell %s (metric %s) is missing "+
+				"or differs from the bundle",
 				c.Contender, c.Cell, c.Metric)
 		}
 	}
 	if claims != len(r.Comparisons) {
-		return fault.New(fault.Invalid, "the replication: it has %d verdicts, the bundle has %d", len(r.Comparisons), claims)
+		return fault.New(fault.Invalid, "the replication has %d verdicts, but the bundle has %d", len(r.Comparisons), claims)
 	}
 	return nil
 }
@@ -465,7 +466,7 @@ func (s *Store) readReplication(ctx context.Context, work, digest string, rec bu
 		a, err1 := json.Marshal(own.Comparisons)
 		b, err2 := json.Marshal(r.Comparisons)
 		if err1 != nil || err2 != nil || string(a) != string(b) || !reflect.DeepEqual(own.Machine, r.Machine) {
-			return r, fault.New(fault.Invalid, "the replication: its numbers differ from those of its run %s", r.Run)
+			return r, fault.New(fault.Invalid, "the numbers of the replication differ from those of its run %s", r.Run)
 		}
 		r.Checked = true
 	}

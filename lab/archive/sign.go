@@ -164,6 +164,6 @@ func (s *Store) require(ctx context.Context, digest string) error {
 	if err != nil || len(who) > 0 {
 		return err
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "nobody in %s signed the bundle %s", s.Config.Signers, digest),
+	return fault.WithFix(fault.New(fault.Invalid, "nobody listed in %s signed the bundle %s", s.Config.Signers, digest),
 		"ask the owner of the bundle to sign it")
 }

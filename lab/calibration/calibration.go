@@ -225,7 +225,8 @@ func Of(at hosts.Controller) (cal calibrate.Calibration, err error) {
 		return cal, err
 	}
 	if changed := cal.Outdated(probe.ReadFingerprint(nil)); changed != nil {
-		return cal, fault.New(fault.NotFound, "the calibration is outdated; these changed: %s", strings.Join(changed, ", "))
+		return cal, fault.New(fault.NotFound, "the calibration is outdated, because these facts changed: %s",
+			strings.Join(changed, ", "))
 	}
 	return cal, nil
 }

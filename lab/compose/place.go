@@ -29,8 +29,8 @@ func parseFiles(texts []string) (out []file, err error) {
 			return nil, fault.WithFix(fault.New(fault.Invalid, "%s names no file", f.word),
 				"write --file PATH or --file PATH:TO")
 		case f.to == "" && (name == "." || name == ".." || name == "/"):
-			return nil, fault.WithFix(fault.New(fault.Invalid, "%s: the path gives no name for the folder in the "+
-				"environment", f.word),
+			return nil, fault.WithFix(fault.New(fault.Invalid, "%s: bakeoff cannot derive a name for the folder in "+
+				"the environment from this path", f.word),
 				"write where to place it, as in --file "+f.from+":/opt/work")
 		case f.to == "":
 			f.to = path.Join("/opt", name)

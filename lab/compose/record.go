@@ -159,7 +159,8 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 		envs = append(envs, e)
 	}
 	if len(envs) == 0 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "no environment to boot is named"), "write an environment, "+
+		return nil, fault.WithFix(fault.New(fault.Invalid, "the command names no environment to boot"), "write an "+
+			"environment, "+
 			"such as "+
 			"microvm:"+DefaultImage)
 	}
@@ -183,7 +184,8 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 			} else {
 				b.name += "-" + v.name
 				if why := e.same(asItIs, b.options, v.options); why != "" {
-					return nil, fault.WithFix(fault.New(fault.Invalid, "%s: this is already set: %s", v.given(), why),
+					return nil, fault.WithFix(fault.New(fault.Invalid, "%s: the environment has this value already: %s",
+						v.given(), why),
 						"name another value")
 				}
 			}
@@ -329,7 +331,7 @@ func optionsOf(flag string, texts []string) (param.Values, map[string]string, er
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
-			return nil, nil, fault.WithFix(fault.New(fault.Invalid, "%s %s is not an option with a value", flag,
+			return nil, nil, fault.WithFix(fault.New(fault.Invalid, "%s %s: an option needs a value", flag,
 				yamltree.Show(text)), "write NAME=VALUE; see bakeoff list drivers")
 		}
 		out[name], words[name] = value, flag+" "+yamltree.Show(text)

@@ -46,9 +46,9 @@ func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
 	cat := catalogue()
 	r := RecordRequest{Envs: []string{"microvm:debian:bookworm"}, Boots: 1}
 	for text, want := range map[string]string{
-		"a:append=cryptomgr.notests":             "already set: the command line of the kernel is",
-		"a:append=quiet panic=-1":                "already set",
-		"a:append=initcall_debug":                "already set",
+		"a:append=cryptomgr.notests":             "has this value already: the command line of the kernel is",
+		"a:append=quiet panic=-1":                "has this value already",
+		"a:append=initcall_debug":                "has this value already",
 		"a:append=cryptomgr-notests":             "",
 		"a:append=cryptomgr.notests=0":           "",
 		"a:append=quiet mitigations=off":         "",
@@ -106,13 +106,13 @@ func TestKernelsOfOtherSystemsGetNoWordsOfLinux(t *testing.T) {
 func TestRecordMistakes(t *testing.T) {
 	cat := catalogue()
 	for says, r := range map[string]RecordRequest{
-		"no environment to boot is named":               {},
-		`argument "microvm" has no image`:               {Envs: []string{"microvm"}},
-		"--option kernel is not an option with a value": {Envs: []string{"microvm"}, Options: []string{"kernel"}},
-		`--variant "x" needs a name and an option`:      {Envs: []string{"host"}, Variants: []string{"x"}},
-		`--variant y is not an option with a value`:     {Envs: []string{"host"}, Variants: []string{"x:y"}},
-		"is the same environment as":                    {Envs: []string{"host", "host"}},
-		`there is no driver "no-such"`:                  {Envs: []string{"no-such"}},
+		"the command names no environment to boot": {},
+		`argument "microvm" has no image`:          {Envs: []string{"microvm"}},
+		"--option kernel: an option needs a value": {Envs: []string{"microvm"}, Options: []string{"kernel"}},
+		`--variant "x" needs a name and an option`: {Envs: []string{"host"}, Variants: []string{"x"}},
+		`--variant y: an option needs a value`:     {Envs: []string{"host"}, Variants: []string{"x:y"}},
+		"is the same environment as":               {Envs: []string{"host", "host"}},
+		`there is no driver "no-such"`:             {Envs: []string{"no-such"}},
 	} {
 		r.Boots = 1
 		_, err := Record(r, cat)

@@ -213,7 +213,7 @@ func (r Request) withQuotedCommands(cat manifest.Catalogue) Request {
 func (r Request) commands() (texts, words []string, err error) {
 	switch {
 	case len(r.Argv) > 0 && len(r.Commands) > 0:
-		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "there is a command after --, and another with -c"),
+		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "there are two commands: one after --, and one with -c"),
 			"use only one of the two")
 	case len(r.Argv) > 0 && r.Shell != NoShell:
 		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "--shell does not apply to a command after --"),
@@ -257,7 +257,7 @@ func (r Request) contenders(envs []Env, sweeps []sweep) ([]contender, error) {
 		return nil, err
 	}
 	if len(r.Names) > len(texts) {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "there are %d names (-n) for %d commands", len(r.Names),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "there are %d names (option -n) for %d commands", len(r.Names),
 			len(texts)), "write at most one for each command")
 	}
 	var own [][]sweep

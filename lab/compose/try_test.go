@@ -175,7 +175,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("crun:a b", "--", "true"), `argument "crun:a b": image is "a b"; write an image like debian:bookworm`},
 		{line("host", "host", "--", "true"), `argument "host" is the same environment as argument "host"; remove one; ` +
 			"bakeoff compares the baseline with a twin of itself in any case"},
-		{line("-c", "true", "--", "true"), "there is a command after --, and another with -c; use only one of the two"},
+		{line("-c", "true", "--", "true"), "there are two commands: one after --, and one with -c; use only one of the two"},
 		{line("-c", "gzip < big"),
 			`-c "gzip < big": only a shell understands the redirection "<", and bakeoff runs commands ` +
 				"without a shell; quote the character, or add --shell sh"},
@@ -188,7 +188,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("--shell", "'", "-c", "a"), "--shell: reached EOF without closing quote `'`; write the " +
 			"program of a shell, such as sh"},
 		{line("-c", "true", "-n", "a", "-n", "b"),
-			"there are 2 names (-n) for 1 commands; write at most one for each command"},
+			"there are 2 names (option -n) for 1 commands; write at most one for each command"},
 		{line("-c", "a", "--prepare", "b", "--prepare", "c"),
 			"there are 2 values of --prepare for 1 commands; write one for all commands, or one for each"},
 		{line("-c", "a", "--prepare", "b 'c"),

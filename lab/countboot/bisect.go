@@ -63,9 +63,8 @@ func (s *Search) Run(ctx context.Context) (out Found, err error) {
 		out.Limit = out.Good.Cost + int64(float64(out.Good.Cost)*s.Share) + 1
 	}
 	if out.Bad.Cost < out.Limit || out.Bad.Cost <= out.Good.Cost {
-		return out, fault.WithFix(fault.New(fault.Invalid, "the boot of %s takes %d instructions, and that of %s takes %d: "+
-			"the second boot is not longer than the first by the "+
-			"threshold", s.Commits[lo], out.Good.Cost, s.Commits[hi], out.Bad.Cost),
+		return out, fault.WithFix(fault.New(fault.Invalid, "%s boots in %d instructions, and %s boots in %d: the "+
+			"difference does not reach the threshold", s.Commits[lo], out.Good.Cost, s.Commits[hi], out.Bad.Cost),
 			"name another BAD, or a smaller --threshold")
 	}
 	for {

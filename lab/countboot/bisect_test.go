@@ -102,7 +102,7 @@ func TestSearchSkips(t *testing.T) {
 func TestSearchRefuses(t *testing.T) {
 	s, _ := line(5, 9, 1000, 100)
 	_, err := s.Run(t.Context())
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "is not longer than the first") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "the difference does not reach the threshold") {
 		t.Errorf("no change: %v", err)
 	}
 	s, _ = line(5, 2, 1000, 100)

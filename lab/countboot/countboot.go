@@ -101,8 +101,8 @@ func (b *Booter) Boot(ctx context.Context, g Guest) (out Boot, err error) {
 	}()
 	counted, ok := e.Instance.(driver.Counted)
 	if !ok || len(counted.Counts()) == 0 {
-		return out, fault.New(fault.Lab, "the boot gave no instruction counts: the machine ran without the instruction "+
-			"clock")
+		return out, fault.New(fault.Lab, "the boot reported no instruction counts, because the machine ran "+
+			"without the instruction clock")
 	}
 	b.Boots++
 	out = Boot{Counts: counted.Counts(), Took: e.Up.Sub(e.Asked)}
@@ -156,7 +156,8 @@ func same(a, b Boot) error {
 	if a.Instructions() == b.Instructions() {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Subject, "two boots of the same guest took %d and %d instructions",
+	return fault.WithFix(fault.New(fault.Subject, "two boots of the same guest took different numbers of "+
+		"instructions: %d and %d",
 		a.Instructions(), b.Instructions()), "remove from the guest what waits for the host during the boot")
 }
 

@@ -76,7 +76,7 @@ func timeCommand(all context.Context, host conn.Conn, c plan.Contender,
 	ctx, cancel := context.WithTimeout(all, timingLimit)
 	defer cancel()
 	if p.Text("dir") != "" {
-		return 0, errors.New("the command runs in a volume")
+		return 0, errors.New("bakeoff does not time a command that runs in a volume")
 	}
 	dir := p.Text("workdir")
 	if dir == "" {
@@ -102,7 +102,7 @@ func timeCommand(all context.Context, host conn.Conn, c plan.Contender,
 		}
 		switch {
 		case all.Err() != nil:
-			return 0, errors.New("there was no time left")
+			return 0, errors.New("other commands used up the time of the dry run")
 		case ctx.Err() != nil:
 			return timingLimit, nil
 		case err != nil:

@@ -54,8 +54,8 @@ func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host, generator c
 	to, ok := host.(direct)
 	from, far := generator.(direct)
 	if !ok && !far {
-		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported, "bakeoff does not know at which address the "+
-			"generator reaches the machine"), fix)
+		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported, "bakeoff does not know the address at "+
+			"which the load generator reaches the machine"), fix)
 	}
 	if !ok {
 		to = from
@@ -66,7 +66,7 @@ func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host, generator c
 	}
 	if err != nil {
 		return netip.Addr{}, fault.WithFix(fault.Wrap(fault.Unsupported,
-			"find the address of the machine for the generator", err), fix)
+			"find the address at which the load generator reaches the machine", err), fix)
 	}
 	return at.Addr(), nil
 }

@@ -199,9 +199,9 @@ func (c Cleaner) reap(ctx context.Context, here lock.Place, r lease.Lease, dryRu
 		}
 	}
 	if local && r.Boot == here.Boot && !here.Sees(r.Place) {
-		kept = errors.Join(kept, fault.New(fault.Lab, "cannot find out whether its network namespace is left over: the "+
-			"run had another /run (%s) than this process (%s), and this PID namespace does not show the processes of the "+
-			"run. bakeoff removed everything else. Run `bakeoff clean` where the run was started, or after a reboot", r.Runtime,
+		kept = errors.Join(kept, fault.New(fault.Lab, "bakeoff removed everything except perhaps a network "+
+			"namespace of the run. That run used another /run (%s) than this process (%s), and its processes are "+
+			"not visible in this PID namespace. Run `bakeoff clean` where the run was started, or after a reboot", r.Runtime,
 			here.Runtime))
 	}
 	if kept != nil {

@@ -21,7 +21,7 @@ func (m *Manager) placed(ctx context.Context, d driver.Doc, files []manifest.Fil
 		}
 		at := m.images.Packed(f.Digest)
 		if at == "" {
-			return out, fault.WithFix(fault.New(fault.Unsupported, "%s is not in the cache any more", f.From),
+			return out, fault.WithFix(fault.New(fault.Unsupported, "the file %s is no longer in the cache", f.From),
 				"start a new run")
 		}
 		if m.cfg.Ship != nil {

@@ -46,7 +46,8 @@ func (m *Manager) alike() error {
 		return nil
 	}
 	if arch := there.Machine().GOARCH; arch != runtime.GOARCH {
-		return fault.WithFix(fault.New(fault.Unsupported, "this machine builds images for %s, but %s is %s", runtime.GOARCH,
+		return fault.WithFix(fault.New(fault.Unsupported, "this machine builds images for the architecture %s, "+
+			"but the host %s has the architecture %s", runtime.GOARCH,
 			m.cfg.Name, arch),
 			"run bakeoff on a machine with that architecture")
 	}

@@ -27,7 +27,7 @@ func (e elsewhere) Machine() channel.Machine { return channel.Machine{GOOS: "lin
 func TestNoImageForAnotherArchitecture(t *testing.T) {
 	m := &Manager{cfg: Config{Name: "box", Ship: &Ship{}}, at: elsewhere{Here{local.Conn{}}, "pdp11"}}
 	_, err := m.Image(t.Context(), driver.Doc{Image: true}, "debian:bookworm", nil, nil)
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "box is pdp11") {
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "the host box has the architecture pdp11") {
 		t.Errorf("%v", err)
 	}
 	// A folder on that machine is not built here, nor sent there.

@@ -272,7 +272,7 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		"a margin picked": {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Design.Margin = .1 }) },
 			NotAsPlanned, "design.margin"},
 		"a seed picked": {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Seed = 6 }) }, NotAsPlanned,
-			"block 0 is not the one that seed 6 gives"},
+			"block 0 differs from the block that seed 6 produces"},
 		"a trial left out": {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) },
 			NotAsPlanned, "is not in the journal"},
 		"trials in another order": {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) },

@@ -286,8 +286,8 @@ func (f *Connected) managers(ctx context.Context, run string, p *plan.Plan, driv
 // warnUnlocked reports that a machine has no file for its lock.
 func warnUnlocked(name, file string, progress func(string)) {
 	if file == "" {
-		progress("no lock on " + name + ": this user may not write to the home folder there, so another run is not " +
-			"refused; see BAKEOFF_LOCK")
+		progress("no lock on " + name + ": this user cannot write to the home folder there, so bakeoff cannot " +
+			"prevent a second run; see BAKEOFF_LOCK")
 	}
 }
 

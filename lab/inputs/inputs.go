@@ -84,7 +84,7 @@ func Pack(ctx context.Context, store *image.Store, p *plan.Plan, dir string) err
 					return err
 				}
 			} else if store.Packed(f.Digest) == "" {
-				return fault.WithFix(fault.New(fault.Invalid, "the file %s of this run is not in the cache any more", f.From),
+				return fault.WithFix(fault.New(fault.Invalid, "the file %s of this run is no longer in the cache", f.From),
 					"start a new run")
 			}
 		}

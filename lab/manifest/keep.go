@@ -38,7 +38,7 @@ func (l *Lab) keepProfile() error {
 		return nil
 	}
 	if len(cells) == 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "%s has no cell for a run with this profile", l.Path),
+		return fault.WithFix(fault.New(fault.Invalid, "in the lab file %s, no cell belongs to this profile", l.Path),
 			"use --profile, or --only with a cell, or remove profiles from a cell")
 	}
 	l.keep(lists.Map(cells, func(c Cell) string { return c.Name }))

@@ -109,7 +109,7 @@ func (b Block) Parts() []Part {
 func (p *Plan) checkBoots(b Block, cells []string) error {
 	want := p.boots()
 	if len(b.Boots) != len(want) {
-		return fmt.Errorf("it has %d boots, not %d", len(b.Boots), len(want))
+		return fmt.Errorf("the block has %d boots instead of %d", len(b.Boots), len(want))
 	}
 	visits := b.Visits
 	var create []string
@@ -120,12 +120,12 @@ func (p *Plan) checkBoots(b Block, cells []string) error {
 				names)
 		})
 		if at < 0 {
-			return fmt.Errorf("the contenders of boot %d are not those of one system of one host", i)
+			return fmt.Errorf("boot %d does not have exactly the contenders of one system of one host", i)
 		}
 		want = slices.Delete(want, at, at+1)
 		n := len(cells)
 		if len(visits) < n || slices.ContainsFunc(visits[:n], func(v Visit) bool { return v.Boot != i }) {
-			return fmt.Errorf("boot %d does not visit every cell once", i)
+			return fmt.Errorf("boot %d does not visit every cell exactly once", i)
 		}
 		part := Block{Create: boot.Contenders, Visits: visits[:n]}
 		if err := checkBlock(part, names, cells, p.Design.Mirror); err != nil {
@@ -134,7 +134,7 @@ func (p *Plan) checkBoots(b Block, cells []string) error {
 		visits, create = visits[n:], append(create, boot.Contenders...)
 	}
 	if len(visits) > 0 || !slices.Equal(create, b.Create) {
-		return errors.New("the block has more visits or environments than its boots")
+		return errors.New("the block has visits or environments that belong to none of its boots")
 	}
 	return nil
 }

@@ -191,27 +191,30 @@ func TestCheck(t *testing.T) {
 		"a larger margin":    {func(p *Plan) { p.Design.Margin = 0.51 }, "margin is 0.51"},
 		"no margin":          {func(p *Plan) { p.Design.Margin = 0 }, "margin is 0"},
 		"negative margin":    {func(p *Plan) { p.Design.Margin = -1 }, "margin is -1"},
-		"an alpha missing":   {func(p *Plan) { p.Design.Alphas = p.Design.Alphas[1:] }, "there are 4 looks and 3 alphas"},
-		"per run":            {func(p *Plan) { p.Design.Instances = "run" }, ""},
-		"per week":           {func(p *Plan) { p.Design.Instances = "week" }, `instances is "week"`},
-		"negative budget":    {func(p *Plan) { p.Design.Budget = -1 }, "budget, blocks or exact_trials is negative"},
-		"negative blocks":    {func(p *Plan) { p.Design.Blocks = -1 }, "budget, blocks or exact_trials is negative"},
-		"some of both":       {func(p *Plan) { p.Design.Budget, p.Design.Blocks = 1, 1 }, ""},
-		"an alpha of 0":      {func(p *Plan) { p.Design.Alphas[1] = 0 }, "the alpha of look 2 is 0; it must"},
+		"an alpha missing": {func(p *Plan) { p.Design.Alphas = p.Design.Alphas[1:] }, "the plan has 4 looks " +
+			"(interim analyses) but 3 alphas"},
+		"per run":         {func(p *Plan) { p.Design.Instances = "run" }, ""},
+		"per week":        {func(p *Plan) { p.Design.Instances = "week" }, `instances is "week"`},
+		"negative budget": {func(p *Plan) { p.Design.Budget = -1 }, "one of budget, blocks and exact_trials is negative"},
+		"negative blocks": {func(p *Plan) { p.Design.Blocks = -1 }, "one of budget, blocks and exact_trials is negative"},
+		"some of both":    {func(p *Plan) { p.Design.Budget, p.Design.Blocks = 1, 1 }, ""},
+		"an alpha of 0": {func(p *Plan) { p.Design.Alphas[1] = 0 }, "the alpha of look 2 (interim analysis) " +
+			"is 0; it must"},
 		"an alpha of 1": {func(p *Plan) { p.Design.Alphas = []float64{1, .01, .01, .01} },
-			"the alpha of look 1 is 1; it must"},
-		"a look at 0":       {func(p *Plan) { p.Design.Looks[0] = 0 }, "look 1 is at 0 blocks"},
+			"the alpha of look 1 (interim analysis) is 1; it must"},
+		"a look at 0":       {func(p *Plan) { p.Design.Looks[0] = 0 }, "look 1 (interim analysis) is after 0 blocks"},
 		"a look at 1":       {func(p *Plan) { p.Design.Looks[0] = 1 }, ""},
-		"two looks at once": {func(p *Plan) { p.Design.Looks[1] = 8 }, "look 2 is at 8 blocks"},
+		"two looks at once": {func(p *Plan) { p.Design.Looks[1] = 8 }, "look 2 (interim analysis) is after 8 blocks"},
 		"alphas of 0.05":    {func(p *Plan) { p.Design.Alphas = []float64{.02, .01, .01, .01} }, ""},
 		"alphas of 0.0501": {func(p *Plan) { p.Design.Alphas = []float64{.0201, .01, .01, .01} },
 			"the alphas add up to 0.05"},
 		"a look at the end": {func(p *Plan) { p.Design.Looks[3] = 26 }, ""},
-		"a look after it":   {func(p *Plan) { p.Design.Looks[3] = 27 }, "the last look is at 27 blocks, 26 are planned"},
-		"no blocks":         {func(p *Plan) { p.Blocks = nil }, "there are 0 blocks, not 1 to 1008"},
+		"a look after it": {func(p *Plan) { p.Design.Looks[3] = 27 }, "the last look (interim analysis) is " +
+			"after 27 blocks, but the plan has 26 blocks"},
+		"no blocks": {func(p *Plan) { p.Blocks = nil }, "the plan has 0 blocks; it must have 1 to 1008"},
 		"one contender": {func(p *Plan) { p.Contenders = p.Contenders[:1] },
-			"there are 1 contenders and 3 cells, not 2 to 65 and 1 to 256"},
-		"no cell": {func(p *Plan) { p.Cells = nil }, "there are 4 contenders and 0 cells"},
+			"the plan has 1 contenders and 3 cells; it must have 2 to 65 contenders and 1 to 256 cells"},
+		"no cell": {func(p *Plan) { p.Cells = nil }, "the plan has 4 contenders and 0 cells"},
 		"the twin of " +
 			"another": {func(p *Plan) { p.Contenders[3].TwinOf = "crun" }, `"host~twin" cannot be the twin of "crun"`},
 		"two twins": {func(p *Plan) { p.Contenders[1].TwinOf = "host" }, `"crun" cannot be the twin of "host"`},
@@ -220,28 +223,29 @@ func TestCheck(t *testing.T) {
 		"a contender twice": {func(p *Plan) { p.Contenders[2].Name = "crun" }, `contender "crun" is there twice`},
 		"a cell twice":      {func(p *Plan) { p.Cells[1].Name = "sha" }, `cell "sha" is there twice`},
 		"a cell that escapes": {func(p *Plan) { p.Cells[1].Name = "../sha" },
-			`cell "../sha": names are [a-z0-9][a-z0-9._~-]*, at most`},
+			`cell "../sha": a name must match [a-z0-9][a-z0-9._~-]* and have at most`},
 		"a long metric": {func(p *Plan) { p.Cells[1].Metrics[1].Name = strings.Repeat("m", 80) }, ""},
 		"too long a metric": {func(p *Plan) { p.Cells[1].Metrics[1].Name = strings.Repeat("m", 81) },
 			"at most 80 characters"},
 		"an upper case metric": {func(p *Plan) { p.Cells[1].Metrics[1].Name = "M" }, `cell "web": metric "M"`},
-		"the twin's family":    {func(p *Plan) { p.TwinFamily = p.TwinFamily[1:] }, "the families are not those"},
-		"a family of another":  {func(p *Plan) { p.Family[0].Metric = "x" }, "the families are not those"},
-		"a spare first":        {func(p *Plan) { p.Blocks[0].Spare = true }, "block 1 is out of order"},
+		"the twin's family": {func(p *Plan) { p.TwinFamily = p.TwinFamily[1:] }, "the families of comparisons " +
+			"do not match"},
+		"a family of another": {func(p *Plan) { p.Family[0].Metric = "x" }, "the families of comparisons do not match"},
+		"a spare first":       {func(p *Plan) { p.Blocks[0].Spare = true }, "block 1 is out of order"},
 		"a spare in between": {func(p *Plan) { p.Blocks[25].Spare, p.Blocks[26].Spare = true, false },
 			"block 26 is out of order"},
 		"a block of another": {func(p *Plan) { p.Blocks[3].Index = 4 }, "block 3 is out of order"},
 		"creation": {func(p *Plan) { p.Blocks[3].Create[0] = p.Blocks[3].Create[1] },
-			"block 3: it does not create every contender once"},
+			"block 3: the block does not create every contender exactly once"},
 		"a cell twice over": {func(p *Plan) { p.Blocks[3].Visits[0].Cell = p.Blocks[3].Visits[1].Cell },
-			"it does not visit every cell once"},
+			"the block does not visit every cell exactly once"},
 		"a short visit": {func(p *Plan) { p.Blocks[3].Visits[0].Order = p.Blocks[3].Visits[0].Order[1:] },
 			"is visited 7 times"},
 		"no mirror": {func(p *Plan) {
 			o := p.Blocks[3].Visits[0].Order
 			o[3], o[4] = o[2], o[5]
 		}, "block 3: "},
-		"a boot": {func(p *Plan) { p.Blocks[3].Visits[0].Boot = 1 }, "it has boots, but no host has the key switch"},
+		"a boot": {func(p *Plan) { p.Blocks[3].Visits[0].Boot = 1 }, "the plan has boots, but no host has the key switch"},
 	} {
 		p := expand(t, "{}", 1)
 		x.change(p)
@@ -255,7 +259,7 @@ func TestCheck(t *testing.T) {
 		t.Error(err)
 	}
 	unmirrored.Blocks[2].Visits[1].Order[0] = unmirrored.Blocks[2].Visits[1].Order[1]
-	if err := unmirrored.check(); err == nil || !strings.Contains(err.Error(), "is not visited by every contender once") {
+	if err := unmirrored.check(); err == nil || !strings.Contains(err.Error(), "not every contender visits cell") {
 		t.Errorf("%v", err)
 	}
 }
@@ -266,8 +270,8 @@ func TestLimitsOfPlans(t *testing.T) {
 		contenders, cells, blocks int
 		want                      string
 	}{
-		{65, 1, 1, ""}, {66, 1, 1, "there are 66 contenders"}, {2, 256, 1, ""}, {2, 257, 1, "257 cells"}, {2, 1, 1008, ""},
-		{2, 1, 1009, "there are 1009 blocks"},
+		{65, 1, 1, ""}, {66, 1, 1, "the plan has 66 contenders"}, {2, 256, 1, ""}, {2, 257, 1, "257 cells"}, {2, 1, 1008, ""},
+		{2, 1, 1009, "the plan has 1009 blocks"},
 	} {
 		p := &Plan{Schema: Schema, Lab: "l", Baseline: "c0", Twin: "c0~twin", Family: []Comparison{},
 			TwinFamily: []Comparison{},
@@ -287,7 +291,7 @@ func TestLimitsOfPlans(t *testing.T) {
 		}
 	}
 	if _, err := Decode(make([]byte, 64<<20+1)); err == nil || !strings.Contains(err.Error(),
-		"it has 67108865 bytes; the limit is 67108864") {
+		"the plan has 67108865 bytes; the limit is 67108864") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Decode([]byte(`{"schema": "bakeoff/plan/v0"}`)); err == nil || !strings.Contains(err.Error(),
@@ -423,17 +427,17 @@ func TestEstimateOfLooks(t *testing.T) {
 // Boots that differ from those of the plan are refused with the reason.
 func TestReasonsAboutBoots(t *testing.T) {
 	for want, change := range map[string]func(b *Block){
-		"it has 3 boots, not 4":                                func(b *Block) { b.Boots = b.Boots[1:] },
-		"the contenders of boot 0 are not those of one system": func(b *Block) { b.Boots[0].Host += "x" },
-		"the contenders of boot 1 are not those of one system": func(b *Block) { b.Boots[1] = b.Boots[0] },
-		"boot 3 does not visit every cell once":                func(b *Block) { b.Visits = b.Visits[:7] },
-		"boot 1: it does not visit every cell once":            func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
-		"the block has more visits or environments than its boots": func(b *Block) {
+		"the block has 3 boots instead of 4":                        func(b *Block) { b.Boots = b.Boots[1:] },
+		"boot 0 does not have exactly the contenders of one system": func(b *Block) { b.Boots[0].Host += "x" },
+		"boot 1 does not have exactly the contenders of one system": func(b *Block) { b.Boots[1] = b.Boots[0] },
+		"boot 3 does not visit every cell exactly once":             func(b *Block) { b.Visits = b.Visits[:7] },
+		"boot 1: the block does not visit every cell exactly once":  func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
+		"the block has visits or environments that belong to none of its boots": func(b *Block) {
 			b.Visits = append(b.Visits, b.Visits[7])
 		},
-		"boot 2: cell":                          func(b *Block) { b.Visits[4].Order = b.Visits[4].Order[1:] },
-		"boot 0 does not visit every cell once": func(b *Block) { b.Visits[1].Boot = 1 },
-		"the contenders of boot 2 are not those of one system": func(b *Block) {
+		"boot 2: cell": func(b *Block) { b.Visits[4].Order = b.Visits[4].Order[1:] },
+		"boot 0 does not visit every cell exactly once": func(b *Block) { b.Visits[1].Boot = 1 },
+		"boot 2 does not have exactly the contenders of one system": func(b *Block) {
 			b.Boots[2].Contenders = append(b.Boots[2].Contenders,
 				"x")
 		},

@@ -65,7 +65,7 @@ func Decode(data []byte) (*Plan, error) {
 
 func decode(data []byte) (*Plan, error) {
 	if len(data) > maxBytes {
-		return nil, fmt.Errorf("it has %d bytes; the limit is %d", len(data), maxBytes)
+		return nil, fmt.Errorf("the plan has %d bytes; the limit is %d", len(data), maxBytes)
 	}
 	var head struct {
 		Schema string `json:"schema"`
@@ -103,10 +103,10 @@ func (p *Plan) check() error {
 	}
 	family, twins := families(p)
 	if !slices.Equal(family, p.Family) || !slices.Equal(twins, p.TwinFamily) {
-		return errors.New("the families are not those of the primary metrics")
+		return errors.New("the families of comparisons do not match the primary metrics")
 	}
 	if len(p.Blocks) == 0 || len(p.Blocks) > maxBlocks {
-		return fmt.Errorf("there are %d blocks, not 1 to %d", len(p.Blocks), maxBlocks)
+		return fmt.Errorf("the plan has %d blocks; it must have 1 to %d", len(p.Blocks), maxBlocks)
 	}
 	for i, b := range p.Blocks {
 		if b.Index != i || i > 0 && p.Blocks[i-1].Spare && !b.Spare {
@@ -117,7 +117,8 @@ func (p *Plan) check() error {
 		}
 	}
 	if looks := p.Design.Looks; len(looks) > 0 && looks[len(looks)-1] > p.Planned() {
-		return fmt.Errorf("the last look is at %d blocks, %d are planned", looks[len(looks)-1], p.Planned())
+		return fmt.Errorf("the last look (interim analysis) is after %d blocks, but the plan has %d blocks",
+			looks[len(looks)-1], p.Planned())
 	}
 	return nil
 }
@@ -128,7 +129,8 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 		return nil, nil, fmt.Errorf("the name of the lab is invalid: %.60q", p.Lab)
 	}
 	if len(p.Contenders) < 2 || len(p.Contenders) > maxContenders || len(p.Cells) == 0 || len(p.Cells) > maxCells {
-		return nil, nil, fmt.Errorf("there are %d contenders and %d cells, not 2 to %d and 1 to %d", len(p.Contenders),
+		return nil, nil, fmt.Errorf("the plan has %d contenders and %d cells; it must have 2 to %d contenders and "+
+			"1 to %d cells", len(p.Contenders),
 			len(p.Cells), maxContenders, maxCells)
 	}
 	for _, c := range p.Contenders {
@@ -169,7 +171,7 @@ func checkSet(names []string, most int, what string) error {
 	slices.Sort(names)
 	for i, s := range names {
 		if !name.Valid(s, most) {
-			return fmt.Errorf("%s %.60q: names are [a-z0-9][a-z0-9._~-]*, at most %d characters", what, s, most)
+			return fmt.Errorf("%s %.60q: a name must match [a-z0-9][a-z0-9._~-]* and have at most %d characters", what, s, most)
 		}
 		if i > 0 && names[i-1] == s {
 			return fmt.Errorf("%s %q is there twice", what, s)
@@ -219,19 +221,20 @@ func checkDesign(d manifest.Design) error {
 	case !(d.Margin > 0 && d.Margin <= analysis.MaxMargin):
 		return fmt.Errorf("margin is %v", d.Margin)
 	case len(d.Looks) != len(d.Alphas):
-		return fmt.Errorf("there are %d looks and %d alphas", len(d.Looks), len(d.Alphas))
+		return fmt.Errorf("the plan has %d looks (interim analyses) but %d alphas", len(d.Looks), len(d.Alphas))
 	case d.Instances != "block" && d.Instances != "run":
 		return fmt.Errorf("instances is %.60q", d.Instances)
 	case d.Budget < 0 || d.Blocks < 0 || d.ExactTrials < 0:
-		return errors.New("budget, blocks or exact_trials is negative")
+		return errors.New("one of budget, blocks and exact_trials is negative")
 	}
 	sum := 0.0
 	for i, a := range d.Alphas {
 		if !(a > 0 && a < 1) {
-			return fmt.Errorf("the alpha of look %d is %v; it must be between 0 and 1", i+1, a)
+			return fmt.Errorf("the alpha of look %d (interim analysis) is %v; it must be between 0 and 1", i+1, a)
 		}
 		if d.Looks[i] < 1 || i > 0 && d.Looks[i] <= d.Looks[i-1] {
-			return fmt.Errorf("look %d is at %d blocks; the looks must be at least 1, and ascending", i+1, d.Looks[i])
+			return fmt.Errorf("look %d (interim analysis) is after %d blocks; looks must be after at least 1 block, "+
+				"in ascending order", i+1, d.Looks[i])
 		}
 		sum += a
 	}
@@ -247,7 +250,7 @@ func (p *Plan) checkParts(b Block, contenders, cells []string) error {
 		return p.checkBoots(b, cells)
 	}
 	if len(b.Boots) > 0 || slices.ContainsFunc(b.Visits, func(v Visit) bool { return v.Boot != 0 }) {
-		return errors.New("it has boots, but no host has the key switch")
+		return errors.New("the plan has boots, but no host has the key switch")
 	}
 	return checkBlock(b, contenders, cells, p.Design.Mirror)
 }
@@ -261,7 +264,7 @@ func checkBlock(b Block, contenders, cells []string, mirror bool) error {
 		return slices.Equal(names, want)
 	}
 	if !same(b.Create, contenders) {
-		return errors.New("it does not create every contender once")
+		return errors.New("the block does not create every contender exactly once")
 	}
 	visited := make([]string, len(b.Visits))
 	for i, v := range b.Visits {
@@ -274,16 +277,16 @@ func checkBlock(b Block, contenders, cells []string, mirror bool) error {
 			half = half[:len(contenders)]
 			for k, c := range half {
 				if v.Order[len(v.Order)-1-k] != c {
-					return fmt.Errorf("the order on cell %.60q is not mirrored", v.Cell)
+					return fmt.Errorf("cell %.60q is not visited in some order and then in the reverse order", v.Cell)
 				}
 			}
 		}
 		if !same(half, contenders) {
-			return fmt.Errorf("cell %.60q is not visited by every contender once", v.Cell)
+			return fmt.Errorf("not every contender visits cell %.60q exactly once", v.Cell)
 		}
 	}
 	if !same(visited, cells) {
-		return errors.New("it does not visit every cell once")
+		return errors.New("the block does not visit every cell exactly once")
 	}
 	return nil
 }

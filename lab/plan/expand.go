@@ -82,7 +82,7 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	p.Design, planned = registered(design)
 	if p.switched() && p.Design.Instances == "run" {
 		return nil, fault.WithFix(fault.New(fault.Invalid,
-			"plan: instances: run keeps environments for the whole run, but the host boots several systems in each block"),
+			"plan: `instances: run` keeps environments for the whole run, but the host boots several systems in each block"),
 			"remove design.instances: run")
 	}
 	spare := min(max(planned, minSpare), maxSpare)
@@ -196,7 +196,7 @@ func (p *Plan) order(r draw, names []string) []string {
 func (p *Plan) Drawn() error {
 	for i, b := range p.Blocks {
 		if want := p.draw(i, b.Spare); !reflect.DeepEqual(b, want) {
-			return fault.New(fault.Invalid, "block %d is not the one that seed %d gives", i, p.Seed)
+			return fault.New(fault.Invalid, "block %d differs from the block that seed %d produces", i, p.Seed)
 		}
 	}
 	return nil

@@ -142,14 +142,13 @@ func (v inspector) checkFilesFit(ctx context.Context, e environment, vol manifes
 	case vol.Backing == volume.Dir:
 		free, err := volume.Free(ctx, e.host, state)
 		if err == nil && files > free {
-			return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s below %s, but only %s are free "+
-				"there",
+			return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s need %s in %s, but only %s are free there",
 				vol.Path, files, state, wholeMiB(free)),
 				"make the cell smaller, or set BAKEOFF_STATE to a folder on a larger disk")
 		}
 	case vol.Size > 0 && files >= vol.Size && e.system != "" && e.system != "linux":
-		return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s of its %s, but %s also needs room "+
-			"in a volume for its own data", vol.Path, files, vol.Size, e.system), "write a larger size: for the volume")
+		return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s need %s of its %s, but %s also "+
+			"stores its own data in a volume", vol.Path, files, vol.Size, e.system), "write a larger size: for the volume")
 	}
 	return nil
 }

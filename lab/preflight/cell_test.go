@@ -128,11 +128,11 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 		{"as large as its volume on another system", "driver: netbsd" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {op: seq-read}"),
 
-			one + "the files in volume /data take 64MiB of its 64MiB, but netbsd also needs room in a volume for its " +
-				"own data; write a larger size"},
+			one + "the files in volume /data need 64MiB of its 64MiB, but netbsd also stores its own data in a volume; " +
+				"write a larger size"},
 		{"larger than the disk", "driver: roomy, volumes: {/data: {backing: dir}}",
 			cell("workload: files, params: {op: seq-read, block: 1MiB, size: 8TiB, time: 1s}"),
-			one + "the files in volume /data take 8TiB below"},
+			one + "the files in volume /data need 8TiB in"},
 		{"small files", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {block: 1MiB}"),
 			"cell \"one\" keeps 513MiB in files, and the volume /data of contender \"x\" has 64MiB; write a smaller block"},

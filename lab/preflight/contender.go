@@ -249,8 +249,8 @@ func (v inspector) checkSharing(c plan.Contender, vol volume.Volume) error {
 		return nil
 	}
 	return fault.WithFix(
-		fault.New(fault.Unsupported, "%s mounts %s at the same time, with another kernel, which would "+
-			"damage its file system", mounterName(other, c), vol.Device),
+		fault.New(fault.Unsupported, "%s mounts %s at the same time with another kernel; this would damage the "+
+			"file system on it", mounterName(other, c), vol.Device),
 		"use backing: file:ext4, or a device that no other "+
 			"contender has; the baseline cannot have one, because its twin would share it",
 	)
@@ -295,7 +295,7 @@ func (v inspector) checkRoom(ctx context.Context, _ driver.Driver, host conn.Con
 	if err != nil || wants <= free {
 		return nil // creating the volumes reports the error
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s take %s below %s, where %s are free",
+	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s need %s in %s, but only %s are free there",
 		askedAt(c, "volumes"), wants, state, wholeMiB(free)),
 		"write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk")
 }

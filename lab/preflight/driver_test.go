@@ -81,7 +81,7 @@ func TestImagesAreCheckedBeforehand(t *testing.T) {
 			"file system"},
 		{driver.Doc{Image: true}, there, "write rootfs:" + there},
 		{driver.Doc{Image: true}, "debian:12", "write debian:SUITE"},
-		{driver.Doc{Image: true}, "disk:/a.raw", "disk of a machine, and the driver starts no machine; use the driver qemu"},
+		{driver.Doc{Image: true}, "disk:/a.raw", "disk of a machine, but the driver starts no machines; use the driver qemu"},
 		{driver.Doc{Image: true, Kernel: true}, "disk:/a.raw", ""},
 		{driver.Doc{}, "", ""},
 	} {

@@ -160,7 +160,7 @@ func TestCheckNetwork(t *testing.T) {
 		{"load from elsewhere", "loaded", whole{&shelf{name: "whole"}}, on{goos: "freebsd"}, "client", "", ""},
 		{"over a detour", "loaded", whole{&shelf{name: "whole"}}, on{direct: jump}, "client", "", "jump host"},
 		{"with an address", "loaded", whole{&shelf{name: "whole"}}, on{direct: jump}, "client", "192.0.2.8", ""},
-		{"this machine", "loaded", whole{&shelf{name: "whole"}}, local.Conn{}, "client", "", "at which address"},
+		{"this machine", "loaded", whole{&shelf{name: "whole"}}, local.Conn{}, "client", "", "the address at which"},
 	} {
 		v := inspector{plan: &plan.Plan{Generator: tt.generator,
 			Hosts: map[string]manifest.Host{"box": {Address: tt.address}},

@@ -113,12 +113,12 @@ func (v inspector) checkPlaces(ctx context.Context, c plan.Contender) error {
 		switch {
 		case !ok || dir == f.To:
 		case count == "taken":
-			err = fault.New(fault.Invalid, "%s is a file on the host, and %s is below it", dir, f.To)
+			err = fault.New(fault.Invalid, "%s is a file on the host, not a folder, so %s cannot be below it", dir, f.To)
 		case dir == "/":
-			err = fault.New(fault.Invalid, "of the folders above %s, only / exists on the host", f.To)
+			err = fault.New(fault.Invalid, "the host has none of the folders above %s except /", f.To)
 		case n > wire.MaxPlaced:
-			err = fault.New(fault.Invalid, "%s on the host has %d entries, and a file can be placed only in a folder with at "+
-				"most %d", dir, n, wire.MaxPlaced)
+			err = fault.New(fault.Invalid, "the folder %s on the host has %d entries; bakeoff can place a file only "+
+				"in a folder with at most %d", dir, n, wire.MaxPlaced)
 		}
 		if err != nil {
 			return fault.WithFix(fault.Op(f.Where, err), "write to: /opt/"+path.Base(f.To)+", or another path below a small "+

@@ -115,17 +115,18 @@ func TestPlacedPrograms(t *testing.T) {
 		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/server", "", ""},
 		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/client", "", "there is no file /opt/tree/bin/client"},
 		{"{from: tree, to: /opt/tree}", "/opt/tree/bin/foreign", "tree is a program for another processor", ""},
-		{"{from: other, to: /opt/other}", "/opt/other", "other is a program for another processor, and host local is " +
+		{"{from: other, to: /opt/other}", "/opt/other", "other is a program for another processor, but the " +
+			"architecture of host local is " +
 			runtime.GOARCH + "; build it for " + runtime.GOARCH + ", in Go with GOARCH=" + runtime.GOARCH, ""},
 		{"{from: plain, to: /opt/plain}", "/opt/plain", "plain is not executable; add mode: 0755 to it", ""},
 		{"{from: plain, to: /opt/plain, mode: 0755}", "/opt/plain", "", ""},
 		{"{from: plain, to: /opt/plain}", "true", "", ""},
 		{"{from: mac, to: /opt/mac}", "/opt/mac", "mac is a program for darwin, and host local runs Linux", ""},
-		{"{from: script, to: /opt/script}", "/opt/script", "script is a script for /no/such/shell, which " +
+		{"{from: script, to: /opt/script}", "/opt/script", "script needs the interpreter /no/such/shell, which " +
 			"host local does not have", ""},
 		{"{from: half, to: /opt/half}", "/opt/half", "half is damaged", ""},
 		{"{from: good, to: /no-such-folder/good}", "/no-such-folder/good",
-			"of the folders above /no-such-folder/good, only / exists on the host; write to: /opt/good", ""},
+			"the host has none of the folders above /no-such-folder/good except /; write to: /opt/good", ""},
 		{"{from: good, to: /etc/passwd/good}", "/etc/passwd/good", "/etc/passwd is a file on the host", ""},
 	} {
 		s, err := lookAtFiles(t, dir, "contenders: [{name: base, driver: bare}, {name: x, driver: bare, files: ["+c.files+

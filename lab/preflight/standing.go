@@ -30,8 +30,9 @@ func (v inspector) checkStanding(ctx context.Context, d driver.Driver, host conn
 		doc, params := w.Doc(), c.CellOf(cell.Cell).Params
 		switch {
 		case doc.State == workload.Fresh:
-			return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s creates environments, but this one "+
-				"exists already", doc.Name, cell.Name), "remove the cell, or let bakeoff create the environment")
+			return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s must create its "+
+				"environments, but this environment exists already", doc.Name, cell.Name), "remove the cell, or let "+
+				"bakeoff create the environment")
 		case doc.NeedsPeer(params):
 			return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the experiment's network, but this environment "+
 				"has its own network", cell.Name), "remove the cell, or let bakeoff create the environment")

@@ -136,8 +136,8 @@ func TestLookAtContenders(t *testing.T) {
 	}
 	s := look(t, base+"  - {name: x, driver: strict, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n", diceCell)
 	why := gone(s.Answers)("x")
-	if !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) take 9000TiB below /") ||
-		!strings.Contains(why, "are free; write a smaller size:") {
+	if !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) need 9000TiB in /") ||
+		!strings.Contains(why, "are free there; write a smaller size:") {
 		t.Errorf("a volume that no disk holds: %q", why)
 	}
 }
@@ -164,7 +164,8 @@ func TestLookRefuses(t *testing.T) {
 		{"a device that the twin mounts too", "  - {name: base, driver: kernels, volumes: {/d: {backing: disk, " +
 			"device: /dev/a}}}\n  - {name: x, driver: shelf}\n", diceCell, fault.Unsupported,
 			"the baseline base cannot run here: unavailable: volume /d (lab.yaml:4:44): its twin mounts /dev/a at the " +
-				"same time, with another kernel, which would damage its file system; use backing: file:ext4, or a device that " +
+				"same time with another kernel; this would damage the file system on it; use backing: file:ext4, or a " +
+				"device that " +
 				"no other contender has; the baseline cannot have one, because its twin would share it"},
 		{"a workload for the agent that an environment does not have", base + "  - {name: x, driver: mute}\n", diceCell,
 			fault.Unsupported, "no contender but the baseline can run here: x: unavailable: it has no agent, and the workload " +
@@ -378,9 +379,9 @@ func TestLookAtSharedDevices(t *testing.T) {
 		{"a baseline", []plan.Contender{x("base", "strict", "/dev/a", ""), x("base-twin", "strict", "/dev/a", "base")},
 			"volume /d of base (lab.yaml:4:40): its twin mounts the same device /dev/a", ""},
 		{"a baseline in a guest", []plan.Contender{x("base", "kernels", "/dev/a", ""),
-			x("base-twin", "kernels", "/dev/a", "base")}, "", "its twin mounts /dev/a at the same time, with another kernel"},
+			x("base-twin", "kernels", "/dev/a", "base")}, "", "its twin mounts /dev/a at the same time with another kernel"},
 		{"two contenders", []plan.Contender{x("b", "strict", "/dev/a", ""), x("c", "kernels", "/dev/a", "")}, "",
-			"c mounts /dev/a at the same time, with another kernel"},
+			"c mounts /dev/a at the same time with another kernel"},
 		{"two contenders under one kernel", []plan.Contender{x("b", "strict", "/dev/a", ""), x("c", "strict", "/dev/a", "")},
 			"volume /d of b (lab.yaml:4:40): c mounts the same device /dev/a", ""},
 		{"two devices", []plan.Contender{x("b", "kernels", "/dev/a", ""), x("c", "kernels", "/dev/b", "")}, "", ""},
@@ -413,7 +414,7 @@ func TestLookAtUplinks(t *testing.T) {
 	}
 	s := look(t, both, "  - {name: one, workload: paired, primary: true}\n"+hosts)
 	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") ||
-		!strings.HasPrefix(s.Unmet[1], "host local: uplink lo has the address 127.") {
+		!strings.HasPrefix(s.Unmet[1], "host local: uplink lo may be in use, because it has the address 127.") {
 		t.Errorf("%q", s.Unmet)
 	}
 	if err := s.Refusal(); !fault.Is(err, fault.Unsupported) {

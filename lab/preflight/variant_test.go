@@ -43,7 +43,7 @@ func TestMistakesOfVariants(t *testing.T) {
 	for _, err := range s.Wrong {
 		all = append(all, err.Error())
 	}
-	want := []string{`cell try, contender other: command: score: invalid "first-line"; ` +
+	want := []string{`cell try, contender other: command: score: invalid value "first-line"; ` +
 		"write last-line, regexp:RE or json:PATH",
 		"cell try and contender third both set the variable LANG; remove it from env of one of them"}
 	if !slices.Equal(all, want) {

@@ -198,7 +198,7 @@ func (c *Cluster) Pool(key string) (Pool, string, error) {
 		key = names[0]
 	}
 	if key == "" {
-		return Pool{}, "", fault.WithFix(fault.New(fault.Invalid, "the lab file names no pool, and the cluster has %d",
+		return Pool{}, "", fault.WithFix(fault.New(fault.Invalid, "the lab file names no pool, and the cluster has %d pools",
 			len(names)), "name one with --pool: "+strings.Join(names, ", "))
 	}
 	p, ok := c.Pools[key]

@@ -106,8 +106,9 @@ func (q *Queue) nodeNamed(ctx context.Context, host string) (string, error) {
 	case i < 0:
 		return "", fault.WithFix(fault.New(fault.NotFound, "no pool has a host %q", host), "see bakeoff hosts list")
 	case hosts[i].Node.Name != host:
-		return "", fault.WithFix(fault.New(fault.Unsupported, "Slurm knows the host %s only as a license that jobs on "+
-			"the node %s use, and can drain only nodes", host, hosts[i].Node.Name), "set the number of these licenses to 0 "+
+		return "", fault.WithFix(fault.New(fault.Unsupported, "Slurm cannot drain the host %s: for Slurm, this "+
+			"host is a license that jobs on the node %s use, not a node", host, hosts[i].Node.Name), "set the "+
+			"number of these licenses to 0 "+
 			"in slurm.conf, or drain the node")
 	}
 	return host, nil

@@ -62,7 +62,7 @@ func Parcel(o Order, lab []byte, sources []Source) ([]byte, error) {
 	}
 	if size := base64.StdEncoding.EncodedLen(out.Len()); size > maxScript-64<<10 {
 		return nil, fault.WithFix(fault.New(fault.Invalid,
-			"packed, the lab file and its files take %d bytes; a job of Slurm carries at most %d", size, maxScript-64<<10),
+			"the lab file and its files have %d bytes when packed; a job of Slurm carries at most %d", size, maxScript-64<<10),
 			"put large files into an image, or on the hosts")
 	}
 	return out.Bytes(), nil
@@ -124,7 +124,7 @@ func unpackFrom(t *tar.Reader, root *os.Root, most int64) error {
 			return fault.New(fault.Invalid, "archive: %q is not a file below the folder", h.Name)
 		}
 		if most -= h.Size; most < 0 || n > maxFiles {
-			return fault.New(fault.Invalid, "archive: it is larger than permitted")
+			return fault.New(fault.Invalid, "archive: the file is larger than permitted")
 		}
 		if err := unpackFile(t, root, name, fs.FileMode(h.Mode).Perm()); err != nil {
 			return fault.Op("archive", err)
@@ -179,7 +179,7 @@ func parcelOf(script []byte) ([]byte, error) {
 	}
 	parcel, err := base64.StdEncoding.DecodeString(text.String())
 	if err == nil && len(parcel) == 0 {
-		err = errors.New("it does not contain the packed lab file")
+		err = errors.New("the script does not contain the packed lab file")
 	}
 	return parcel, fault.Wrap(fault.Invalid, "the script of the job", err)
 }

@@ -480,7 +480,7 @@ type held struct {
 }
 
 // errBusy means that another process works on a job.
-var errBusy = errors.New("another bakeoff works on the job")
+var errBusy = errors.New("another bakeoff process is working on the job")
 
 // lockJob takes the lock of a job and reads it.
 func (q *Queue) lockJob(ctx context.Context, uuid string, wait bool) (_ *held, err error) {

@@ -166,7 +166,7 @@ func (q *Queue) watchJob(ctx context.Context, h *held, e Entry, p *picture) erro
 		return nil
 	}
 	if h.State == Running { // requeued by Slurm
-		if err := h.add(line{Type: lineQueued, ID: e.ID, Reason: "Slurm queued it again: " + e.Reason}); err != nil {
+		if err := h.add(line{Type: lineQueued, ID: e.ID, Reason: "Slurm queued the job again: " + e.Reason}); err != nil {
 			return err
 		}
 	}
@@ -174,7 +174,7 @@ func (q *Queue) watchJob(ctx context.Context, h *held, e Entry, p *picture) erro
 		return q.withdraw(ctx, h)
 	}
 	if strings.Contains(strings.ToLower(e.Reason), "launch failed") || strings.HasPrefix(e.Reason, "JobHeldAdmin") {
-		return q.moveJob(ctx, h, p, e.ID, "the node did not start it: "+e.Reason, true)
+		return q.moveJob(ctx, h, p, e.ID, "the node did not start the job: "+e.Reason, true)
 	}
 	if e.Reason == "BeginTime" { // Slurm waits two minutes after the failure of a node
 		_, err := q.Slurm.run(ctx, nil, "scontrol", "update", "JobId="+e.ID, "StartTime=now")
@@ -293,11 +293,12 @@ func (q *Queue) settleJob(ctx context.Context, h *held, e Entry, known bool, p *
 	case HostDone:
 		return q.finish(ctx, h, Done, "")
 	case HostFenced:
-		again.Hosts, again.Reason = h.Hosts, "the host refuses it"
+		again.Hosts, again.Reason = h.Hosts, "the host refuses the job"
 	case HostNone:
 		again.Reason = "Slurm does not have the job"
 		if known {
-			again.Reason, again.Counts = "Slurm ended it before bakeoff began: "+e.State+"; is bakeoff installed there?", true
+			again.Reason, again.Counts = "Slurm ended the job before bakeoff began: "+e.State+"; is bakeoff "+
+				"installed there?", true
 		}
 	case HostFailed:
 		again.Reason, again.Counts = r.Reason, true
@@ -308,7 +309,7 @@ func (q *Queue) settleJob(ctx context.Context, h *held, e Entry, known bool, p *
 		return fault.New(fault.Lab, "the host reports an unknown state of the job: %q", safetext.Line(r.State))
 	}
 	if known && e.State == "CANCELLED" {
-		return q.finish(ctx, h, Canceled, "somebody canceled it in Slurm")
+		return q.finish(ctx, h, Canceled, "somebody canceled the job in Slurm")
 	}
 	if err := h.add(again); err != nil {
 		return err
@@ -357,7 +358,7 @@ func (q *Queue) submit(ctx context.Context, h *held, p *picture) error {
 	if err != nil {
 		// A controller that answers has refused it; the others did not, perhaps.
 		refused := ctx.Err() == nil && q.Slurm.answers(ctx)
-		return h.add(line{Type: lineAgain, Reason: "Slurm did not accept it: " + err.Error(), Counts: refused})
+		return h.add(line{Type: lineAgain, Reason: "Slurm did not accept the job: " + err.Error(), Counts: refused})
 	}
 	p.mine++
 	for _, host := range hosts {
@@ -571,7 +572,7 @@ func (q *Queue) collect(ctx context.Context, h *held) (r Result, folder string, 
 		return r, "", err
 	}
 	if !word.MatchString(r.Run) {
-		return r, "", fault.New(fault.Lab, "the host reports an invalid name of a run: %q", safetext.Line(r.Run))
+		return r, "", fault.New(fault.Lab, "the host reported an invalid run name: %q", safetext.Line(r.Run))
 	}
 	folder = filepath.Join(h.Out, r.Run+"-"+h.UUID[:8])
 	if run := filepath.Join(part, runEntry); exists(run) {

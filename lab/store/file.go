@@ -154,7 +154,7 @@ func replaceable(op, name string) error {
 	case name != path.Clean(name) || !fs.ValidPath(name):
 		return fault.New(fault.Lab, "%s: not a path inside the run folder", op)
 	case top == LabFile, top == PlanFile, top == JournalFile, top == RawDir:
-		return fault.New(fault.Lab, "%s: it is evidence, which bakeoff never replaces", op)
+		return fault.New(fault.Lab, "%s: the file is evidence, and bakeoff never replaces evidence", op)
 	}
 	return nil
 }
@@ -211,10 +211,10 @@ func (r *Run) openPlain(name string, limit int64) (*os.File, error) {
 		return nil, fault.Wrap(fault.Invalid, op, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fault.New(fault.Invalid, "%s: it is not a plain file", op)
+		return nil, fault.New(fault.Invalid, "%s: the path is not a plain file", op)
 	}
 	if info.Size() > limit {
-		return nil, fault.New(fault.Invalid, "%s: it has %d bytes; the limit is %d", op, info.Size(), limit)
+		return nil, fault.New(fault.Invalid, "%s: the file has %d bytes; the limit is %d", op, info.Size(), limit)
 	}
 	f, err := r.root.Open(name)
 	return f, fault.Wrap(fault.Lab, op, err)

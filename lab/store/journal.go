@@ -28,34 +28,39 @@ func (l Line) check(first bool) error {
 		return fmt.Errorf("unknown line type %q", l.Type)
 	}
 	if first != (l.Type == LinePlan) {
-		return fmt.Errorf("a line of type %q: the first line, and no other, must be that of the plan", l.Type)
+		return fmt.Errorf("the first line, and no other line, must have the type plan (this line has the type %q)", l.Type)
 	}
 	if first && l.Schema != JournalSchema {
 		return fmt.Errorf("the schema is %q, but this program reads %q", l.Schema, JournalSchema)
 	}
 	if (l.Type == LineTrial) != (l.Trial != nil) {
-		return fmt.Errorf("the line type %q and the fields of a trial do not match", l.Type)
+		return fmt.Errorf("a line of type trial, and no other line, must have the fields of a trial (this line "+
+			"has the type %q)", l.Type)
 	}
 	if (l.Type == LineUnfit) != (len(l.Cells) > 0) {
-		return fmt.Errorf("the line type %q and the list of cells do not match", l.Type)
+		return fmt.Errorf("a line of type unfit, and no other line, must have a list of cells (this line has the "+
+			"type %q)", l.Type)
 	}
 	if (l.Type == LineCalibration) != (l.Calibration != nil) {
-		return fmt.Errorf("the line type %q and the file of a calibration do not match", l.Type)
+		return fmt.Errorf("a line of type calibration, and no other line, must name the file of a calibration "+
+			"(this line has the type %q)", l.Type)
 	}
 	if (l.Type == LineOthers) != (l.Others != nil) {
-		return fmt.Errorf("the line type %q and the fields of other programs do not match", l.Type)
+		return fmt.Errorf("a line of type other-programs, and no other line, must have the fields of other "+
+			"programs (this line has the type %q)", l.Type)
 	}
 	if (l.Type == LineLabels) != (l.Labels != nil) {
-		return fmt.Errorf("the line type %q and labels do not match", l.Type)
+		return fmt.Errorf("a line of type labels, and no other line, must have labels (this line has the type %q)", l.Type)
 	}
 	if err := CheckLabels(l.Labels); err != nil {
 		return err
 	}
 	if (l.Type == LineBoot) != (l.Boot != nil) {
-		return fmt.Errorf("the line type %q and the fields of a boot do not match", l.Type)
+		return fmt.Errorf("a line of type boot, and no other line, must have the fields of a boot (this line has "+
+			"the type %q)", l.Type)
 	}
 	if l.Block < 0 || l.Trial != nil && l.Position < 0 {
-		return errors.New("block or position is negative")
+		return errors.New("the number of the block or the position is negative")
 	}
 	switch l.Status {
 	case "", OK, Subject, Void:

@@ -21,7 +21,7 @@ var labelName = lazy.Compile(`^[a-z][a-z0-9.-]{0,39}$`)
 // lower case, and their values one line of printable characters each.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > maxLabels {
-		return fault.New(fault.Invalid, "%d labels; a run can have at most %d", len(labels), maxLabels)
+		return fault.New(fault.Invalid, "the run has %d labels; the limit is %d", len(labels), maxLabels)
 	}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[name]

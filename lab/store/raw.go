@@ -51,7 +51,8 @@ func (r *Run) WriteRaw(s plan.Slot, blobs map[string][]byte) ([]File, error) {
 		return nil, fault.Wrap(fault.Lab, op, err)
 	}
 	if len(blobs) > MaxBlobs {
-		return nil, fault.New(fault.Lab, "%s: %d blobs; the limit is %d", op, len(blobs), MaxBlobs)
+		return nil, fault.New(fault.Lab, "%s: the trial has %d raw outputs (blobs); the limit is %d", op,
+			len(blobs), MaxBlobs)
 	}
 	if err := r.root.Mkdir(RawDir+"/"+dir, 0o777); err != nil {
 		return nil, fault.Wrap(fault.Lab, op, err)
@@ -116,7 +117,8 @@ func (r *Run) ReadRaw(f File) ([]byte, error) {
 		return fault.Wrap(fault.Invalid, "store", &Tampered{Name: name, Reason: fmt.Sprintf(format, args...)})
 	}
 	if f.Bytes < 0 || f.Bytes > MaxBlob {
-		return nil, fault.New(fault.Invalid, "store: %s: the journal says %d bytes; the limit is %d", name, f.Bytes,
+		return nil, fault.New(fault.Invalid, "store: %s: the file has %d bytes according to the journal; the "+
+			"limit is %d", name, f.Bytes,
 			MaxBlob)
 	}
 	data, err := r.read(name, MaxBlob)

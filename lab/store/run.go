@@ -148,7 +148,7 @@ func isRun(root *os.Root) error {
 		case err != nil:
 			return fault.Wrap(fault.Lab, "", err)
 		case !info.Mode().IsRegular():
-			return fault.Wrap(fault.Invalid, "", &Tampered{Name: name, Reason: "it is not a plain file"})
+			return fault.Wrap(fault.Invalid, "", &Tampered{Name: name, Reason: "the path is not a plain file"})
 		}
 	}
 	switch len(absent) {
@@ -213,7 +213,7 @@ func (r *Run) Append(l Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.writer == nil {
-		return fault.New(fault.Lab, "store: append: %s is open for reading only", r.dir)
+		return fault.New(fault.Lab, "store: append: the run %s is open only for reading", r.dir)
 	}
 	return fault.Op("store", r.writer.Append(l))
 }

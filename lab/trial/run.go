@@ -335,7 +335,8 @@ func (r *runner) workload(name string) (execution.Runner, error) {
 func (r *runner) cell(contender, name string) (manifest.Cell, error) {
 	c, ok := r.Plan.CellOf(contender, name)
 	if !ok {
-		return manifest.Cell{}, fault.New(fault.Invalid, "the plan's blocks name the cell %q of %q, which it does not have",
+		return manifest.Cell{}, fault.New(fault.Invalid, "the blocks of the plan name the cell %q of contender "+
+			"%q, but the plan does not define it",
 			name, contender)
 	}
 	return c.Cell, nil
@@ -345,7 +346,8 @@ func (r *runner) cell(contender, name string) (manifest.Cell, error) {
 func (r *runner) side(name string) (*side, error) {
 	i := slices.IndexFunc(r.sides, func(s *side) bool { return s.Name == name })
 	if i < 0 {
-		return nil, fault.New(fault.Invalid, "the plan's blocks name the contender %q, which it does not have", name)
+		return nil, fault.New(fault.Invalid, "the blocks of the plan name the contender %q, but the plan does not "+
+			"define it", name)
 	}
 	return r.sides[i], nil
 }

@@ -34,7 +34,7 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 
 	var raw workload.Raw
 	if en == nil {
-		err = fault.New(fault.Subject, "its environment did not start: %s", s.why)
+		err = fault.New(fault.Subject, "the environment did not start: %s", s.why)
 		line.Start = r.Now().UTC()
 		line.End = line.Start
 	} else {
@@ -209,7 +209,7 @@ func limit(t *target) time.Duration {
 // subject: it did not finish in time.
 func late(tctx, ctx context.Context, err error) error {
 	if errors.Is(tctx.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-		return fault.Wrap(fault.Subject, "it did not finish in time", err)
+		return fault.Wrap(fault.Subject, "the trial did not finish in time", err)
 	}
 	return err
 }

@@ -120,7 +120,7 @@ func TestPackUnpackCheck(t *testing.T) {
 		return err
 	})
 	if err != nil || files != rec.Files {
-		t.Errorf("%d files, the record says %d: %v", files, rec.Files, err)
+		t.Errorf("%d files, the record names %d: %v", files, rec.Files, err)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestOnlyWholeRunsArePacked(t *testing.T) {
 			}
 			dir = to
 		}
-		name = strings.Replace(name, "which no program", "has a name that no file of a run has", 1)
+		name = strings.Replace(name, "which no program", "is not the name of a file of a run", 1)
 		if _, err := pack(t, dir); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -260,34 +260,36 @@ func TestHostileFoldersAreRefused(t *testing.T) {
 		record func(*bundle.Record)
 		says   string
 	}{
-		"absolute path":        {write(t, file("/etc/passwd"), ""), longer, "is not the path"},
-		"path out of it":       {write(t, file("../x"), ""), longer, "is not the path"},
-		"hidden path out":      {write(t, file("raw/../../x"), ""), longer, "is not the path"},
-		"backslashes":          {write(t, file(`..\x`), ""), longer, "is not the path"},
-		"control characters":   {write(t, file("a\x1b[2J"), ""), longer, "is not the path"},
-		"hidden file":          {write(t, file(".ssh"), ""), longer, "is not the path"},
-		"deep path":            {write(t, file("a/b/c/d/e/f"), ""), longer, "is not the path"},
-		"a page":               {write(t, file("report/index.html"), ""), longer, "is not the path"},
-		"a file more":          {write(t, file("aaa"), ""), same, "has more than"},
-		"symbolic link":        {write(t, changed(link(tar.TypeSymlink)), ""), longer, "is not a plain file"},
-		"hard link":            {write(t, changed(link(tar.TypeLink)), ""), longer, "is not a plain file"},
-		"device":               {write(t, changed(link(tar.TypeChar)), ""), longer, "is not a plain file"},
-		"pipe":                 {write(t, changed(link(tar.TypeFifo)), ""), longer, "is not a plain file"},
-		"set-user-ID":          {write(t, changed(func(e *entry) { e.Mode = 0o4755 }), ""), same, "has a header"},
-		"owner":                {write(t, changed(func(e *entry) { e.Uid = 1 }), ""), same, "has a header"},
-		"extended attribute":   {write(t, changed(attribute), ""), same, "has a header"},
-		"a file twice":         {write(t, append([]entry{all[0]}, all...), ""), twice, "not sorted by name"},
-		"another order":        {write(t, append(append([]entry{}, all[1:]...), all[0]), ""), same, "not sorted by name"},
-		"a file less":          {write(t, all[1:], ""), same, "the record says"},
-		"bytes at the end":     {write(t, all, "x"), same, "bytes follow"},
-		"not zstd":             {[]byte("hello"), same, ""},
-		"cut off":              {folder[:len(folder)/2], same, ""},
-		"empty":                {nil, same, ""},
-		"another lab file":     {write(t, content(labFile, "x"), ""), sized(all, labFile, 1), "differs from its folder"},
-		"another journal":      {write(t, content(journal, "{}\n"), ""), sized(all, journal, 3), ""},
-		"other results":        {write(t, content(results, "{}"), ""), sized(all, results, 2), ""},
-		"another lab":          {folder, func(r *bundle.Record) { r.Lab = "other" }, "differs from its folder in lab"},
-		"another time":         {folder, earlier, "differs from its folder in began"},
+		"absolute path":      {write(t, file("/etc/passwd"), ""), longer, "is not the path"},
+		"path out of it":     {write(t, file("../x"), ""), longer, "is not the path"},
+		"hidden path out":    {write(t, file("raw/../../x"), ""), longer, "is not the path"},
+		"backslashes":        {write(t, file(`..\x`), ""), longer, "is not the path"},
+		"control characters": {write(t, file("a\x1b[2J"), ""), longer, "is not the path"},
+		"hidden file":        {write(t, file(".ssh"), ""), longer, "is not the path"},
+		"deep path":          {write(t, file("a/b/c/d/e/f"), ""), longer, "is not the path"},
+		"a page":             {write(t, file("report/index.html"), ""), longer, "is not the path"},
+		"a file more":        {write(t, file("aaa"), ""), same, "has more than"},
+		"symbolic link":      {write(t, changed(link(tar.TypeSymlink)), ""), longer, "is not a plain file"},
+		"hard link":          {write(t, changed(link(tar.TypeLink)), ""), longer, "is not a plain file"},
+		"device":             {write(t, changed(link(tar.TypeChar)), ""), longer, "is not a plain file"},
+		"pipe":               {write(t, changed(link(tar.TypeFifo)), ""), longer, "is not a plain file"},
+		"set-user-ID":        {write(t, changed(func(e *entry) { e.Mode = 0o4755 }), ""), same, "has a tar header"},
+		"owner":              {write(t, changed(func(e *entry) { e.Uid = 1 }), ""), same, "has a tar header"},
+		"extended attribute": {write(t, changed(attribute), ""), same, "has a tar header"},
+		"a file twice":       {write(t, append([]entry{all[0]}, all...), ""), twice, "not sorted by name"},
+		"another order":      {write(t, append(append([]entry{}, all[1:]...), all[0]), ""), same, "not sorted by name"},
+		"a file less":        {write(t, all[1:], ""), same, "the record names"},
+		"bytes at the end":   {write(t, all, "x"), same, "bytes follow"},
+		"not zstd":           {[]byte("hello"), same, ""},
+		"cut off":            {folder[:len(folder)/2], same, ""},
+		"empty":              {nil, same, ""},
+		"another lab file": {write(t, content(labFile, "x"), ""), sized(all, labFile, 1), "the record and the " +
+			"folder of the bundle differ"},
+		"another journal": {write(t, content(journal, "{}\n"), ""), sized(all, journal, 3), ""},
+		"other results":   {write(t, content(results, "{}"), ""), sized(all, results, 2), ""},
+		"another lab": {folder, func(r *bundle.Record) { r.Lab = "other" }, "the record and the folder " +
+			"of the bundle differ in lab"},
+		"another time":         {folder, earlier, "the record and the folder of the bundle differ in began"},
 		"another verdict":      {folder, better, "in comparisons"},
 		"other facts":          {folder, kernel, "in facts"},
 		"another count":        {folder, func(r *bundle.Record) { r.Samples++ }, "in samples"},

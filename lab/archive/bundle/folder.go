@@ -40,7 +40,7 @@ func list(root fs.FS) (out []entry, bytes int64, err error) {
 		case !d.Type().IsRegular():
 			return fault.New(fault.Invalid, "%s is not a plain file", name)
 		case !validPath(name):
-			return fault.New(fault.Invalid, "%q has a name that no file of a run has", name)
+			return fault.New(fault.Invalid, "%q is not the name of a file of a run", name)
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -51,8 +51,8 @@ func list(root fs.FS) (out []entry, bytes int64, err error) {
 		return nil
 	})
 	if err == nil && (len(out) > maxFiles || bytes > maxUnpacked) {
-		err = fault.New(fault.Invalid, "%d files with %d bytes; the limit of a bundle is %d files with %d "+
-			"bytes", len(out), bytes, maxFiles,
+		err = fault.New(fault.Invalid, "the run has %d files with %d bytes; a bundle can have at most %d files "+
+			"with %d bytes", len(out), bytes, maxFiles,
 			int64(maxUnpacked))
 	}
 	return out, bytes, err
@@ -113,7 +113,8 @@ func writeFile(t *tar.Writer, root fs.FS, e entry, want string) error {
 	case n != e.bytes:
 		return fault.New(fault.Invalid, "the file changed while it was read")
 	case want != "" && want != got:
-		return fault.WithFix(fault.New(fault.Invalid, "the file was changed: its SHA-256 is %s, the journal says %s", got,
+		return fault.WithFix(fault.New(fault.Invalid, "the file was changed: its SHA-256 is %s, but the journal "+
+			"records %s", got,
 			want), "run bakeoff verify")
 	}
 	return nil
@@ -135,7 +136,8 @@ func Unpack(r io.Reader, rec Record, dir string) error {
 		bytes += h.Size
 		switch {
 		case files > rec.Files || bytes > rec.Bytes:
-			return fault.New(fault.Invalid, "the folder has more than the %d files of %d bytes that the record names", rec.Files,
+			return fault.New(fault.Invalid, "the folder has more than the %d files with %d bytes in total that the "+
+				"record names", rec.Files,
 				rec.Bytes)
 		case h.Name <= last:
 			return fault.New(fault.Invalid, "%.80q follows %.80q: the files are not sorted by name", h.Name, last)
@@ -144,7 +146,8 @@ func Unpack(r io.Reader, rec Record, dir string) error {
 		return writeNew(root, h, content)
 	}, func() error {
 		if files != rec.Files || bytes != rec.Bytes {
-			return fault.New(fault.Invalid, "the folder has %d files of %d bytes; the record says %d of %d", files, bytes,
+			return fault.New(fault.Invalid, "the folder has %d files with %d bytes in total; the record names %d "+
+				"files with %d bytes", files, bytes,
 				rec.Files, rec.Bytes)
 		}
 		return nil
@@ -224,10 +227,10 @@ func checkHeader(h *tar.Header) error {
 	case h.Typeflag != tar.TypeReg:
 		return fault.New(fault.Invalid, "%s is not a plain file", h.Name)
 	case h.Size < 0 || h.Size > maxUnpacked:
-		return fault.New(fault.Invalid, "%s has %d bytes", h.Name, h.Size)
+		return fault.New(fault.Invalid, "%s has an impossible size: %d bytes", h.Name, h.Size)
 	case h.Mode != 0o644 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.Gname != "" || h.Linkname != "" ||
 		!h.ModTime.IsZero() && h.ModTime.Unix() != 0 || !plainRecords(h):
-		return fault.New(fault.Invalid, "%s has a header that bakeoff does not write", h.Name)
+		return fault.New(fault.Invalid, "%s has a tar header that bakeoff would not write", h.Name)
 	}
 	return nil
 }

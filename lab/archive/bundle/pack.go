@@ -99,8 +99,8 @@ func Check(dir string, m Manifest, rec Record, results []byte) (notes []string, 
 		return nil, fault.Wrap(fault.Invalid, "the folder of the bundle", err)
 	}
 	if string(inside) != string(results) {
-		return nil, fault.New(fault.Invalid, "the results of the bundle differ from the %s of its "+
-			"folder", store.ResultsFile)
+		return nil, fault.New(fault.Invalid, "the results of the bundle differ from the file %s in the folder of "+
+			"the bundle", store.ResultsFile)
 	}
 	files, bytes, err := list(run.FS())
 	if err != nil {
@@ -123,7 +123,7 @@ func Check(dir string, m Manifest, rec Record, results []byte) (notes []string, 
 			rec.SamplesFormat, SamplesFormat))
 	}
 	if differ := differences(rec, seen); len(differ) > 0 {
-		return notes, fault.New(fault.Invalid, "the record of the bundle differs from its folder in %s", names(differ))
+		return notes, fault.New(fault.Invalid, "the record and the folder of the bundle differ in %s", names(differ))
 	}
 	// Writing the folder again compares the raw files with the journal.
 	if err := writeFolder(io.Discard, run.FS(), files, sums); err != nil {
@@ -135,7 +135,8 @@ func Check(dir string, m Manifest, rec Record, results []byte) (notes []string, 
 			return notes, err
 		}
 		if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != m.Samples().Digest {
-			return notes, fault.New(fault.Invalid, "the samples of the bundle differ from those of its %s", store.ResultsFile)
+			return notes, fault.New(fault.Invalid, "the samples of the bundle differ from the samples in its file "+
+				"%s", store.ResultsFile)
 		}
 	}
 	return notes, nil

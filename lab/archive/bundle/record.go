@@ -100,7 +100,7 @@ func (r Record) Past(res analysis.Results, folder string) history.Run {
 // not ended is refused with an error of kind fault.Invalid.
 func read(run *store.Run, base string) (rec Record, res analysis.Results, results []byte, err error) {
 	if results, err = run.Results(); fault.Is(err, fault.NotFound) {
-		return rec, res, nil, fault.WithFix(fault.New(fault.Invalid, "%s has no %s: it has not ended", base,
+		return rec, res, nil, fault.WithFix(fault.New(fault.Invalid, "the run %s has not ended: it has no file %s", base,
 			store.ResultsFile), "wait for its end, or run bakeoff run --resume, or bakeoff report "+base)
 	} else if err != nil {
 		return rec, res, nil, err
@@ -123,7 +123,7 @@ func read(run *store.Run, base string) (rec Record, res analysis.Results, result
 		ended = l.Type == store.LineEnd || ended && l.Type != store.LineResume
 	}
 	if !ended || res.Ended == "" {
-		return rec, res, nil, fault.WithFix(fault.New(fault.Invalid, "%s has not ended", base),
+		return rec, res, nil, fault.WithFix(fault.New(fault.Invalid, "the run %s has not ended", base),
 			"wait for its end, or end it with bakeoff run --resume")
 	}
 	rec = Record{Schema: Schema, Rules: Rules, Run: base, Lab: o.Plan.Lab, Began: o.Lines[0].At, Ended: last.At,

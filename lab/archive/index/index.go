@@ -118,7 +118,8 @@ func (x *Index) migrate(ctx context.Context) error {
 			return err
 		}
 		if n := int64(len(files)); have.Int64 > n {
-			return fault.WithFix(fault.New(fault.Unsupported, "the index has version %d; this program knows %d", have.Int64, n),
+			return fault.WithFix(fault.New(fault.Unsupported, "the index has version %d; this program supports "+
+				"versions up to %d", have.Int64, n),
 				"use the newer bakeoff that wrote it")
 		}
 		for i, name := range files[have.Int64:] {

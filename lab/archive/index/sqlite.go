@@ -46,7 +46,7 @@ func notEmpty(conn any, text string) error {
 	case err != nil:
 		return err
 	case stmt == nil:
-		return fault.New(fault.Invalid, "the question is empty")
+		return fault.New(fault.Invalid, "the query is empty")
 	}
 	return stmt.Close()
 }
