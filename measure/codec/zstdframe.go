@@ -13,7 +13,7 @@ import (
 func ZstdFrame(b []byte) (size, header int, err error) {
 	const magic = 0xfd2fb528
 	if len(b) < 5 || binary.LittleEndian.Uint32(b) != magic {
-		return 0, 0, errors.New("no Zstandard frame begins there")
+		return 0, 0, errors.New("no Zstandard frame begins at this position")
 	}
 	flags := b[4]
 	single := flags >> 5 & 1 // no window is named: it is the content
@@ -21,7 +21,7 @@ func ZstdFrame(b []byte) (size, header int, err error) {
 	size = header
 	for {
 		if size+3 > len(b) {
-			return 0, 0, errors.New("the Zstandard frame ends within a block's header")
+			return 0, 0, errors.New("the Zstandard frame ends within the header of a block")
 		}
 		block := int(b[size]) | int(b[size+1])<<8 | int(b[size+2])<<16
 		size += 3

@@ -236,7 +236,7 @@ func (s *Server) Alive(ctx context.Context, database string) error {
 func (s *Server) explain(ctx context.Context, err error) error {
 	log := conn.Tail{Limit: 2048}
 	if s.conn.Pull(ctx, s.dir+"/log", &log) == nil && len(log.Bytes()) > 0 {
-		err = fmt.Errorf("%w; end of its log: %s", err, strings.TrimSpace(string(log.Bytes())))
+		err = fmt.Errorf("%w; the end of its log: %s", err, strings.TrimSpace(string(log.Bytes())))
 	}
 	return fault.Wrap(fault.Subject, "PostgreSQL did not start", err)
 }

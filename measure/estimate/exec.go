@@ -35,7 +35,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.most {
-		return 0, fault.New(fault.Lab, "more than %d bytes of output", b.most)
+		return 0, fault.New(fault.Lab, "the program printed more than %d bytes", b.most)
 	}
 	return b.Buffer.Write(p)
 }

@@ -99,7 +99,7 @@ func splitFrames(out []byte, n int) ([]frame, error) {
 		frames, out = append(frames, frame{size, header}), out[size:]
 	}
 	if len(frames) != n {
-		return nil, fmt.Errorf("%d files gave %d frames", n, len(frames))
+		return nil, fmt.Errorf("zstd compressed %d files into %d frames", n, len(frames))
 	}
 	return frames, nil
 }

@@ -65,7 +65,7 @@ func (c Command) Exec(ctx context.Context) (stdout, stderr []byte, err error) {
 		Stderr: said})
 	switch {
 	case errors.Is(context.Cause(ctx), errTooLong):
-		err = fault.New(fault.Subject, "no result from bakeoff-agent one minute after its timeout of %v", c.Limit)
+		err = fault.New(fault.Subject, "bakeoff-agent reported no result within one minute after its timeout of %v", c.Limit)
 	case fault.Is(err, fault.NotFound):
 		err = fault.Wrap(fault.Lab, "", fmt.Errorf("bakeoff-agent is missing%s: %w", c.Where, err))
 	case err != nil:

@@ -46,8 +46,8 @@ func Echoes(t labeled.Text, want map[string]string, anyCase bool) error {
 func (r *Result) Lasted(seconds float64, asked, elapsed time.Duration) error {
 	switch {
 	case seconds < 0.95*asked.Seconds() && elapsed > 0 && elapsed.Seconds() < 0.95*asked.Seconds():
-		return fault.New(fault.Subject, "the program reports %.3g s instead of the %v that the test lasts, and ended "+
-			"early, after %v", seconds, asked, elapsed.Round(time.Millisecond))
+		return fault.New(fault.Subject, "the program reports a test of %.3g s instead of %v, and ended early, "+
+			"after %v", seconds, asked, elapsed.Round(time.Millisecond))
 	case seconds < 0.95*asked.Seconds():
 		r.OwnTime = fmt.Sprintf("the program reports %.3g s instead of the %v that the test lasts, although it ran for %v: "+
 			"it counts CPU time, or it had to wait for a CPU before it started its clock", seconds, asked,

@@ -21,7 +21,7 @@ func VersionBy(pattern string) Versioned { return Versioned{lazy.Compile(pattern
 func (v Versioned) Version(out []byte) (map[string]string, error) {
 	m := v.pattern.FindSubmatch(out)
 	if m == nil {
-		return nil, fmt.Errorf("no version in %.60q (expected %s)", out, v.pattern)
+		return nil, fmt.Errorf("the output %.60q contains no version (expected %s)", out, v.pattern)
 	}
 	return map[string]string{"version": string(m[1])}, nil
 }

@@ -37,14 +37,14 @@ func readFolder(dir string, most bounds) (Site, error) {
 			return err
 		}
 		if len(files) == most.files {
-			return fmt.Errorf("more than %d files (%s is the next)", most.files, name)
+			return fmt.Errorf("the folder has more than %d files (the next is %s)", most.files, name)
 		}
 		if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return fmt.Errorf("the name %q contains control characters", name)
 		}
 		body, err := readFile(root, name, left)
 		if left -= int64(len(body)); err == nil && left < 0 {
-			err = fmt.Errorf("more than %d bytes in total (exceeded by %s)", most.bytes, name)
+			err = fmt.Errorf("the files have more than %d bytes in total (%s exceeds the limit)", most.bytes, name)
 		}
 		files = append(files, File{Name: name, Body: body})
 		return err

@@ -97,7 +97,7 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
 	case res.Schema != wire.WorkSchema:
 		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, wire.WorkSchema)
 	case res.Loop != doc.Name:
-		return res, fmt.Errorf("the result is of the workload %q", res.Loop)
+		return res, fmt.Errorf("the result belongs to another workload: %q", res.Loop)
 	case len(res.Agent) != 64:
 		return res, fmt.Errorf("agent_sha256 is %q", res.Agent)
 	case res.ElapsedNS <= 0 || !positive(res.Work):
@@ -105,7 +105,7 @@ func ParseWork(raw Raw, doc Doc, p param.Values) (wire.Result, error) {
 	}
 	for name, want := range p {
 		if got := res.Params[name]; got != want {
-			return res, fmt.Errorf("it ran with %s=%s instead of %s", name, got, want)
+			return res, fmt.Errorf("the loop ran with %s=%s instead of %s", name, got, want)
 		}
 	}
 	if !res.Check.Verified {

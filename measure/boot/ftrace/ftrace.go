@@ -65,7 +65,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{}, Marks: []bootmodel.Mark{},
 	}}
 	if !bytes.Contains(data, header) {
-		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sno line is %q; set current_tracer to "+
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file has no line %q; set current_tracer to "+
 			"function_graph",
 			boot.At(file, 1), header)
 	}

@@ -59,7 +59,7 @@ func TestMistakes(t *testing.T) {
 	const head = "# tracer: function_graph\n"
 	boottest.Mistakes(t, New(), map[string]string{
 		"x:1: the file is empty":               " ",
-		"x:1: no line is":                      "# tracer: nop\n",
+		"x:1: the file has no line":            "# tracer: nop\n",
 		"x:1: the trace has no entry":          head,
 		"x:2: the line does not begin with a":  head + " 0)   1.000 us |  f();\n",
 		"x:2: the line does not name its CPU":  head + "1.000000 | sh-1 | 1.000 us |  f();\n",

@@ -141,21 +141,21 @@ func readReport(text []byte) (job, error) {
 	case !strings.HasPrefix(r.Version, "fio-"):
 		return job{}, fmt.Errorf("the JSON is from %.40q, not from fio", r.Version)
 	case len(r.Jobs) != 1:
-		return job{}, fmt.Errorf("%d jobs instead of one", len(r.Jobs))
+		return job{}, fmt.Errorf("the report has %d jobs instead of one", len(r.Jobs))
 	}
 	j := r.Jobs[0]
 	if j.Error == nil {
-		return job{}, fmt.Errorf("the job of %s has no field error", r.Version)
+		return job{}, fmt.Errorf("the job in the report of %s lacks the field error", r.Version)
 	}
 	if *j.Error != 0 {
 		return j, nil // it measured nothing
 	}
 	if s := j.Sync.Latency; s != nil && s.N == nil {
-		return job{}, fmt.Errorf("the sync of %s has no lat_ns.N", r.Version)
+		return job{}, fmt.Errorf("the section sync in the report of %s lacks lat_ns.N", r.Version)
 	}
 	for name, s := range map[string]side{"read": j.Read, "write": j.Write} {
 		if missing := s.missing(); missing != "" {
-			return job{}, fmt.Errorf("the %s of %s has no %s", name, r.Version, missing)
+			return job{}, fmt.Errorf("the section %s in the report of %s lacks %s", name, r.Version, missing)
 		}
 		if *s.Bytes < 0 || *s.Total < 0 || *s.RuntimeMS < 0 || *s.Short < 0 || *s.Dropped < 0 || j.Errors < 0 {
 			return job{}, errors.New("negative count")

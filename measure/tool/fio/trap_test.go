@@ -275,7 +275,7 @@ func TestOldReportIsNamed(t *testing.T) {
 "read":{"io_bytes":1024,"bw":1024,"iops":256.0,"runtime":1000,"total_ios":256,"short_ios":0,"drop_ios":0,
 "clat":{"min":1,"max":2,"mean":1.5,"percentile":{"50.000000":1}}},"write":{"io_bytes":0}}]}`
 	_, err := readReport([]byte(old))
-	if err == nil || !strings.Contains(err.Error(), "fio-2.21 has no ") {
+	if err == nil || !strings.Contains(err.Error(), "in the report of fio-2.21 lacks ") {
 		t.Errorf("%v", err)
 	}
 	if warning, err := (fio{}).Doc().Check("2.21"); err == nil || warning != "" {

@@ -140,7 +140,7 @@ func (h h2load) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, fmt.Errorf("h2load names an unknown protocol, %.40q", protocol)
 	}
 	if want := p.Text("protocol"); (want == http.Two) != (r.Protocol == workload.HTTP2) {
-		return r, fault.WithFix(fault.New(fault.Subject, "the requests used %s instead of %s", r.Protocol, want),
+		return r, fault.WithFix(fault.New(fault.Subject, "the requests used the protocol %s instead of %s", r.Protocol, want),
 			"set protocol: "+http.One+", or use a server that offers "+want)
 	}
 	asked := tool.WholeSeconds(p, "time").Seconds()

@@ -35,7 +35,7 @@ func TestFallbackIsNoResult(t *testing.T) {
 	}
 	g.Params["protocol"] = "http/2"
 	if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) ||
-		!strings.Contains(err.Error(), "used HTTP/1.1 instead of http/2") {
+		!strings.Contains(err.Error(), "used the protocol HTTP/1.1 instead of http/2") {
 		t.Errorf("%v", err)
 	}
 }

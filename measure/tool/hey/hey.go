@@ -87,7 +87,7 @@ func (hey) Version(out []byte) (map[string]string, error) {
 	version := "0.1.3 or 0.1.4"
 	switch {
 	case !bytes.Contains(out, []byte("Usage: hey [options...] <url>")):
-		return nil, fmt.Errorf("no list of options in %.60q", out)
+		return nil, fmt.Errorf("the output of hey has no list of options: %.60q", out)
 	case bytes.Contains(out, []byte("\n  -U ")):
 		version = "newer than 0.1.4"
 	case !bytes.Contains(out, []byte("Number of workers to run concurrently")):
@@ -101,8 +101,8 @@ func (hey) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	case p.Duration("time") <= 0 || p.Duration("timeout") <= 0:
 		return tool.Command{}, fault.New(fault.Invalid, "time and timeout must be positive")
 	case p.Bool("keepalive") && p.Int("connections") > mostIdle:
-		return tool.Command{}, fault.WithFix(fault.New(fault.Invalid, "connections: hey keeps at most %d idle connections, "+
-			"and would open new ones all the time with %s", mostIdle, p.Text("connections")),
+		return tool.Command{}, fault.WithFix(fault.New(fault.Invalid, "connections: hey keeps at most %d idle "+
+			"connections, so hey would open new connections all the time with %s", mostIdle, p.Text("connections")),
 			"use fewer connections, keepalive: false, or the workload wrk")
 	}
 	argv := []string{"hey", "-z", tool.Seconds(p, "time") + "s", "-c", p.Text("connections"),
@@ -172,8 +172,8 @@ func (h hey) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			n.failed)
 	}
 	if timeout := tool.WholeSeconds(p, "timeout"); slowest >= timeout.Seconds() {
-		return r, fault.WithFix(fault.New(fault.Subject, "a response took %g s, and the timeout is %v: hey counts as "+
-			"complete a response whose body the timeout cut off", slowest, timeout), "use a longer timeout")
+		return r, fault.WithFix(fault.New(fault.Subject, "a response took %g s, and the timeout is %v: hey counts "+
+			"a response as complete even if the timeout cut off its body", slowest, timeout), "use a longer timeout")
 	}
 	if asked := tool.WholeSeconds(p, "time").Seconds(); took < 0.9*asked {
 		r.OwnTime = fmt.Sprintf("hey reports %g s instead of the %g s that the test lasts", took, asked)

@@ -85,7 +85,7 @@ var version = tool.VersionBy(`(?m)^OpenSSL (\d+\.\d+\.\d+\S*)`)
 func (openssl) Version(out []byte) (map[string]string, error) {
 	facts, err := version.Version(out)
 	if err != nil {
-		return nil, fmt.Errorf("%w (LibreSSL is not supported: its speed has no -mr)", err)
+		return nil, fmt.Errorf("%w (LibreSSL is not supported: its command speed has no option -mr)", err)
 	}
 	for fact, label := range map[string]string{"built": "built on:", "platform": "platform:", "compiler": "compiler:",
 		"cpu": "CPUINFO:"} {
@@ -119,7 +119,7 @@ func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	}
 	// The times have two decimals, so both agree within a few percent.
 	if math.Abs(total/rate-1) > 0.05 {
-		return r, fault.New(fault.Subject, "the lines +R give %g B/s, but the line +F %g", total, rate)
+		return r, fault.New(fault.Subject, "the lines +R give %g B/s, but the line +F gives %g B/s", total, rate)
 	}
 	r.Work = blocks * float64(p.Bytes("block"))
 	r.Add(o.Doc(), "throughput", rate)

@@ -102,7 +102,7 @@ func failures(text labeled.Text, version string) (float64, error) {
 	word, _, _ := strings.Cut(line, " ")
 	failed, err := labeled.Decimal(word)
 	if err != nil || failed < 0 || failed > 1<<50 {
-		return 0, fmt.Errorf("number of failed transactions: %.40q", line)
+		return 0, fmt.Errorf("invalid number of failed transactions: %.40q", line)
 	}
 	return failed, nil
 }
@@ -160,7 +160,7 @@ func processed(text labeled.Text) (float64, error) {
 	word, _, _ := strings.Cut(line, "/")
 	n, err := labeled.Decimal(strings.TrimSpace(word))
 	if err != nil || n < 0 || n > 1<<50 {
-		return 0, fmt.Errorf("transactions actually processed: %.40q", line)
+		return 0, fmt.Errorf("invalid number of transactions actually processed: %.40q", line)
 	}
 	return n, nil
 }
@@ -190,7 +190,7 @@ func parseRate(text labeled.Text, connect bool) (float64, error) {
 		}
 		v, err := labeled.Decimal(number)
 		if err != nil || found {
-			return 0, fmt.Errorf("invalid or second line tps: %.60q", rest)
+			return 0, fmt.Errorf("a line tps is invalid or a duplicate: %.60q", rest)
 		}
 		found, tps = true, v
 	}
@@ -222,7 +222,7 @@ func (b pgbench) latencies(r *tool.Result, log []byte, done float64) error {
 		us = append(us, v)
 	}
 	if float64(lines) < done {
-		return fmt.Errorf("%s: %d transactions instead of %.0f", logName, lines, done)
+		return fmt.Errorf("%s: the log has %d transactions instead of %.0f", logName, lines, done)
 	}
 	slices.Sort(us)
 	for _, q := range quantiles {

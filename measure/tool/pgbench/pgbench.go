@@ -133,7 +133,7 @@ func (pgbench) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	switch {
 	case p.Int("scale") < p.Int("clients") && p.Text("script") != "select-only":
 		return tool.Command{}, fault.WithFix(
-			fault.New(fault.Invalid, "scale: %s is fewer than %s clients, which would wait for each other's row locks",
+			fault.New(fault.Invalid, "scale: with a scale of %s, %s clients would wait for each other's row locks",
 				p.Text("scale"), p.Text("clients")),
 			"set scale to "+p.Text("clients")+" or more")
 	case p.Int("threads") > p.Int("clients"):

@@ -136,9 +136,9 @@ func (m Marks) checkMarks() error {
 	case m.Schema != Schema && m.Schema != SchemaV1:
 		return fmt.Errorf("schema is %q, but this program reads %q", m.Schema, Schema)
 	case !(0 < m.ReadyNS && m.ReadyNS <= m.LeftNS && m.LeftNS < m.GoneNS):
-		return fmt.Errorf("times are not ascending: %d %d %d", m.ReadyNS, m.LeftNS, m.GoneNS)
+		return fmt.Errorf("ready_ns, left_ns and gone_ns are not ascending: %d %d %d", m.ReadyNS, m.LeftNS, m.GoneNS)
 	case len(m.Moments) > maxMoments || len(m.Absent) > maxMoments:
-		return fmt.Errorf("more than %d moments", maxMoments)
+		return fmt.Errorf("the file has more than %d moments", maxMoments)
 	case m.Reboot != nil && (m.Reboot.Before == "" || m.Reboot.After == "" || m.Reboot.Before == m.Reboot.After):
 		return fmt.Errorf("the machine was not rebooted: the ID of its boot was %.100q and is "+
 			"%.100q", m.Reboot.Before, m.Reboot.After)
@@ -150,7 +150,7 @@ func (m Marks) checkMarks() error {
 	last := int64(0)
 	for _, c := range m.Counts {
 		if c.At <= last {
-			return fmt.Errorf("the instruction count %d of %.40q is not above the one before, %d", c.At, c.Name, last)
+			return fmt.Errorf("the instruction count %d of %.40q is not above the previous count %d", c.At, c.Name, last)
 		}
 		if len(c.Name) > maxText || len(c.Program) > maxText {
 			return fmt.Errorf("the name of a count is too long: %.40q", c.Name)

@@ -209,7 +209,8 @@ func Read(l wire.SystemLog) (bootmodel.Recording, error) {
 	text := []byte(l.Text)
 	found := model.Recognize(sources.Sources(), text[:min(len(text), model.HeadBytes)])
 	if len(found) == 0 {
-		return bootmodel.Recording{}, fault.New(fault.Unsupported, "this program cannot read the record %q", l.Source)
+		return bootmodel.Recording{}, fault.New(fault.Unsupported, "this program cannot read records of the "+
+			"source %q", l.Source)
 	}
 	return found[0].Read(l.Source, text) // the source that reads most of it
 }
@@ -233,7 +234,7 @@ func mergeRecord(r, of bootmodel.Recording, clock bootmodel.Mark, why string, pa
 		return merged, nil
 	}
 	if why != "" {
-		err = fmt.Errorf("%w (the clock of the guest cannot be placed: %s)", err, why)
+		err = fmt.Errorf("%w (bakeoff cannot relate the clock of the guest to that of the host: %s)", err, why)
 	}
 	return r, err
 }

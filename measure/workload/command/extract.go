@@ -27,7 +27,7 @@ func newExtractor(spec string) (extractor, error) {
 	case kind == "json" && rest != "":
 		return newPath(rest)
 	}
-	return nil, fmt.Errorf("invalid %q; write last-line, regexp:RE or json:PATH", spec)
+	return nil, fmt.Errorf("invalid value %q; write last-line, regexp:RE or json:PATH", spec)
 }
 
 // lastLine finds the last number in the last line that is not blank.
@@ -54,14 +54,14 @@ const exprBytes = 256
 // One match per line keeps the cost linear in the output.
 func newRegexp(expr string) (extractor, error) {
 	if len(expr) > exprBytes {
-		return nil, fmt.Errorf("the expression has %d bytes; the limit is %d", len(expr), exprBytes)
+		return nil, fmt.Errorf("the regular expression has %d bytes; the limit is %d", len(expr), exprBytes)
 	}
 	re, err := regexp.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
 	if re.NumSubexp() != 1 {
-		return nil, fmt.Errorf("the expression must have one group (got %d): put the number in parentheses, and use "+
+		return nil, fmt.Errorf("the regular expression must have one group (got %d): put the number in parentheses, and use "+
 			"(?:…) for other groups", re.NumSubexp())
 	}
 	return func(out []byte) (float64, error) {
@@ -156,7 +156,7 @@ func (s step) stepInto(v any, at string) (any, error) {
 	}
 	next, ok := m[s.name]
 	if !ok {
-		return nil, fmt.Errorf("%s has no %q", at, s.name)
+		return nil, fmt.Errorf("%s has no member %q", at, s.name)
 	}
 	return next, nil
 }

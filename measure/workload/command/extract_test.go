@@ -32,7 +32,7 @@ func TestExtract(t *testing.T) {
 		{`json:$.a[-1]`, `{"a":[1,9]}`, 9, ""},
 		{`json:$.a[2]`, `{"a":[1,9]}`, 0, "with an element 2"},
 		{`json:$.a.b`, `{"a":[1,9]}`, 0, "$.a is not an object"},
-		{`json:$.b`, `{"a":1}`, 0, `has no "b"`},
+		{`json:$.b`, `{"a":1}`, 0, `has no member "b"`},
 		{`json:$.a`, `{"a":true}`, 0, "$.a is not a number"},
 		{`json:$.a`, `{"a":1} trailing`, 0, "not JSON"},
 		{`json:$.a`, ``, 0, "not JSON"},

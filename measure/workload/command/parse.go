@@ -30,7 +30,7 @@ func parseValues(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		return nil, err
 	}
 	if argv := p.List("argv"); len(argv) > 0 && !slices.Equal(res.Argv, argv) {
-		return nil, fmt.Errorf("%s: the result is of the command %q", workload.ExecBlob, res.Argv)
+		return nil, fmt.Errorf("%s: the result belongs to another command: %q", workload.ExecBlob, res.Argv)
 	}
 	if want := p.Text("exit"); res.Signal != "" || (want != "any" && strconv.Itoa(res.Code) != want) {
 		return nil, fault.New(fault.Subject, "%q ended with %s instead of %s%s", res.Argv[0], Ended(res), want,
@@ -118,7 +118,8 @@ func extracted(spec string, res wire.ExecResult) (float64, error) {
 		return 0, fault.Wrap(fault.Subject, "", err)
 	}
 	if !(v > 0) || math.IsInf(v, 0) {
-		return 0, fault.New(fault.Subject, "%g is not positive, which a ratio requires", v)
+		return 0, fault.New(fault.Subject, "the result %g is not positive; a comparison of ratios requires "+
+			"positive values", v)
 	}
 	return v, nil
 }

@@ -122,7 +122,7 @@ func parseTrial(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Va
 	took := (time.Duration(res.ElapsedNS) + u.After.Took).Seconds()
 	ratio := size / float64(u.After.UsedBytes-u.Before.UsedBytes)
 	if math.IsInf(ratio, 0) || !(ratio > 0) {
-		return nil, fault.New(fault.Subject, "%g bytes of files used %d bytes of the file system", size,
+		return nil, fault.New(fault.Subject, "impossible result: %g bytes of files used %d bytes of the file system", size,
 			u.After.UsedBytes-u.Before.UsedBytes)
 	}
 	out := []sample.Value{

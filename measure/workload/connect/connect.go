@@ -105,7 +105,7 @@ func parseTrial(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	}
 	values := http.Latencies(h, 0)
 	if !slices.Equal(r.Values, values) {
-		return nil, errors.New("the values of the result are not those of its histogram")
+		return nil, errors.New("the values of the result do not match its histogram")
 	}
 	all := r.Work + float64(failed)
 	busy, known, err := raw.Busy()
@@ -132,20 +132,20 @@ func checkResult(r wire.Result, p param.Values, count int64) error {
 	case r.Schema != wire.WorkSchema:
 		return fmt.Errorf("schema is %q, expected %q", r.Schema, wire.WorkSchema)
 	case r.Loop != Name:
-		return fmt.Errorf("the result is of the loop %q", r.Loop)
+		return fmt.Errorf("the result belongs to another loop: %q", r.Loop)
 	case r.ElapsedNS <= 0 || r.Work != float64(count):
 		return fmt.Errorf("inconsistent result: %g connections in %d ns with %d latencies", r.Work, r.ElapsedNS, count)
 	case r.Work == 0 && len(r.Errors) == 0:
-		return errors.New("no connection was tried")
+		return errors.New("the loop tried no connection")
 	}
 	for name, want := range p {
 		if got, ok := r.Params[name]; ok && got != want {
-			return fmt.Errorf("it ran with %s=%s instead of %s", name, got, want)
+			return fmt.Errorf("the loop ran with %s=%s instead of %s", name, got, want)
 		}
 	}
 	for class, n := range r.Errors {
 		if n < 1 || n > http.MaxRequests {
-			return fmt.Errorf("%d errors of class %q", n, class)
+			return fmt.Errorf("impossible count: %d errors of class %q", n, class)
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 		return res, r, err
 	}
 	if got := path.Base(res.Argv[0]); got != e.tool.Doc().Program {
-		return res, r, fmt.Errorf("%s: the result is of the program %q", workload.ExecBlob, got)
+		return res, r, fmt.Errorf("%s: the result belongs to another program: %q", workload.ExecBlob, got)
 	}
 	if err := e.hungError(res, p); err != nil {
 		return res, r, err
@@ -213,7 +213,7 @@ func declared(d tool.Doc, r tool.Result) error {
 		m, ok := d.Metric(v.Metric)
 		switch {
 		case !ok || seen[v.Metric]:
-			return fmt.Errorf("undeclared or duplicate metric %q", v.Metric)
+			return fmt.Errorf("the metric %q is undeclared or a duplicate", v.Metric)
 		case v.Unit != m.Unit:
 			return fmt.Errorf("%s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
 		}

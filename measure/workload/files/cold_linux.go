@@ -30,7 +30,7 @@ func evictPages(fd int, size int64) (string, error) {
 	}
 	if in*100 > all {
 		return "", fault.New(fault.Unsupported,
-			"%d of %d pages stay in memory: the file system lies in memory, or does not drop its pages; use cache=warm", in, all)
+			"%d of %d pages stay in memory: the file system is in memory, or keeps its pages there; use cache=warm", in, all)
 	}
 	return fmt.Sprintf("%d of %d pages were in memory", in, all), nil
 }

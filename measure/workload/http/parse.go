@@ -64,15 +64,15 @@ func checkResult(r wire.Result, p param.Values, count float64) error {
 	case r.Schema != wire.WorkSchema:
 		return fmt.Errorf("schema is %q, expected %q", r.Schema, wire.WorkSchema)
 	case r.Loop != "http":
-		return fmt.Errorf("the result is of the loop %q", r.Loop)
+		return fmt.Errorf("the result belongs to another loop: %q", r.Loop)
 	case r.ElapsedNS <= 0, r.Work != math.Trunc(r.Work), r.Work < 0, r.Work > count:
 		return fmt.Errorf("inconsistent result: %g requests in %d ns with %g latencies", r.Work, r.ElapsedNS, count)
 	case Stated(r, "throughput") < 0:
-		return errors.New("the throughput is missing")
+		return errors.New("the result lacks the throughput")
 	}
 	for name, want := range p {
 		if got, ok := r.Params[name]; ok && got != want {
-			return fmt.Errorf("it ran with %s=%s instead of %s", name, got, want)
+			return fmt.Errorf("the loop ran with %s=%s instead of %s", name, got, want)
 		}
 	}
 	seen := map[string]bool{}
@@ -84,7 +84,7 @@ func checkResult(r wire.Result, p param.Values, count float64) error {
 	}
 	for class, n := range r.Errors {
 		if n < 1 || n > MaxRequests {
-			return fmt.Errorf("%d errors of class %q", n, class)
+			return fmt.Errorf("impossible count: %d errors of class %q", n, class)
 		}
 	}
 	return nil

@@ -71,7 +71,8 @@ func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) 
 		return nil, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q", Blob, m.Schema, Schema)
 	}
 	if !(0 < m.UpNS && m.UpNS <= m.FirstNS && m.FirstNS < m.GoneNS) {
-		return nil, fault.New(fault.Invalid, "%s: times are not ascending: %s", Blob, fmt.Sprint(m.UpNS, m.FirstNS, m.GoneNS))
+		return nil, fault.New(fault.Invalid, "%s: the times are not ascending: %s", Blob, fmt.Sprint(m.UpNS,
+			m.FirstNS, m.GoneNS))
 	}
 	value := func(name string, ns int64) sample.Value {
 		return sample.Value{Metric: name, Unit: "s", Value: float64(ns) / 1e9}

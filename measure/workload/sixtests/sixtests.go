@@ -111,7 +111,7 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		}
 		i := slices.IndexFunc(r.Values, func(v sample.Value) bool { return v.Metric == "throughput" })
 		if i < 0 {
-			return r, fault.New(fault.Lab, "%s: the loop gave no throughput", t.name)
+			return r, fault.New(fault.Lab, "%s: the loop reported no throughput", t.name)
 		}
 		v := r.Values[i].Value
 		rates[t.name] = v

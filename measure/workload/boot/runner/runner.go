@@ -33,7 +33,7 @@ func New() execution.Runner { return Runner{} }
 func (Runner) Check(p param.Values) error {
 	text := p.Text(boot.ParamAnswer)
 	if text == "" && len(p.List(boot.ParamArgv)) > 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "%s: nothing says when the service is ready", boot.ParamArgv),
+		return fault.WithFix(fault.New(fault.Invalid, "%s: the cell does not say when the service is ready", boot.ParamArgv),
 			"write "+boot.ParamAnswer+": "+readiness.Forms)
 	}
 	if text == "" {
@@ -46,7 +46,7 @@ func (Runner) Check(p param.Values) error {
 // Prepare sees that environments can be created.
 func (Runner) Prepare(_ context.Context, t execution.Target, _ param.Values) error {
 	if t.Fresh == nil {
-		return fault.New(fault.Unsupported, "this target cannot create environments")
+		return fault.New(fault.Unsupported, "bakeoff cannot create environments for this trial")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 const knockStep = 5 * time.Millisecond
 
 // unasked is why it is not known when the service is ready.
-const unasked = "nothing says when the service is ready: set the parameter " + boot.ParamAnswer
+const unasked = "the cell does not say when the service is ready: set the parameter " + boot.ParamAnswer
 
 // service starts the service, if the environment does not, and waits until it answers.
 func service(ctx context.Context, t execution.Target, in driver.Instance, p param.Values, l execution.Life,

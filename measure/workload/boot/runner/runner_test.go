@@ -171,7 +171,7 @@ func TestAbsent(t *testing.T) {
 	}{
 		{raw, map[string]string{"firmware": "the environment uses the kernel of its host",
 			"kernel": "the environment uses the kernel of its host", "userland": "the driver does not see when",
-			"boot-ready": "nothing says when the service is ready"}},
+			"boot-ready": "the cell does not say when the service is ready"}},
 		{old, map[string]string{"firmware": "the program that made this run did not look for it"}},
 	} {
 		values, err := New().Parse(tt.raw, nil)
@@ -193,8 +193,8 @@ func TestAbsent(t *testing.T) {
 func TestCheck(t *testing.T) {
 	check := New().(execution.Checker).Check
 	for says, p := range map[string]param.Values{
-		"nothing says when the service": {boot.ParamArgv: "nginx"},
-		"answer: write tcp:PORT":        {boot.ParamAnswer: "80"},
+		"the cell does not say when the service": {boot.ParamArgv: "nginx"},
+		"answer: write tcp:PORT":                 {boot.ParamAnswer: "80"},
 	} {
 		if err := check(p); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v: %v", p, err)

@@ -115,7 +115,7 @@ func (s *site) findSiege(ctx context.Context) error {
 	_, err := s.target.Peer.Exec(ctx, conn.Cmd{Argv: []string{"siege", "--version"},
 		Env: []string{"LC_ALL=C", "HOME=" + s.target.PeerDir + "/bakeoff-cms"}, Stdout: &said, Stderr: &aside})
 	if fault.Is(err, fault.NotFound) {
-		return fault.WithFix(fault.New(fault.Unsupported, "siege is not installed on the load generator's side"),
+		return fault.WithFix(fault.New(fault.Unsupported, "siege is not installed where the load generator runs"),
 			"install it there: apt-get install siege")
 	}
 	if err != nil {

@@ -141,7 +141,7 @@ func placeSite(t execution.Target, p param.Values) (*site, error) {
 	case t.Subject == nil:
 		return nil, fault.New(fault.Lab, "no environment")
 	case t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "":
-		return nil, fault.New(fault.Lab, "no load generator's side")
+		return nil, fault.New(fault.Lab, "the trial has no place to run the load generator")
 	case !t.Addr.IsValid():
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "the environment has no address for the load "+
 			"generator"), "give it a network: bakeoff list drivers DRIVER shows the options")

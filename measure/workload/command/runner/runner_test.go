@@ -202,11 +202,12 @@ func TestFailuresAreClassed(t *testing.T) {
 		"zero": {param.Values{"argv": "echo\n0", "score": "last-line"}, fault.Subject, "is not positive"},
 		"floods": {param.Values{"argv": sh("head -c 2000000 /dev/zero"), "cost": "last-line"}, fault.Subject,
 			"more than 1 MiB"},
-		"no volume":      {param.Values{"argv": "true", "dir": "/other"}, fault.Unsupported, "no volume /other"},
-		"no command":     {param.Values{}, fault.Invalid, "argv must not be empty"},
-		"bad exit":       {param.Values{"argv": "true", "exit": "ok"}, fault.Invalid, "exit must be a number"},
-		"bad variable":   {param.Values{"argv": "true", "env": "=1"}, fault.Invalid, "NAME=VALUE"},
-		"bad extraction": {param.Values{"argv": "true", "cost": "first-line"}, fault.Invalid, "cost: invalid \"first-line\""},
+		"no volume":    {param.Values{"argv": "true", "dir": "/other"}, fault.Unsupported, "no volume /other"},
+		"no command":   {param.Values{}, fault.Invalid, "argv must not be empty"},
+		"bad exit":     {param.Values{"argv": "true", "exit": "ok"}, fault.Invalid, "exit must be a number"},
+		"bad variable": {param.Values{"argv": "true", "env": "=1"}, fault.Invalid, "NAME=VALUE"},
+		"bad extraction": {param.Values{"argv": "true", "cost": "first-line"}, fault.Invalid, "cost: invalid " +
+			"value \"first-line\""},
 	} {
 		values, _, err := trial(t, c.set)
 		if !fault.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {

@@ -81,7 +81,7 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 func address(t execution.Target, s readiness.Server) (netip.AddrPort, error) {
 	switch text := t.State[forwardKey]; {
 	case t.Peer == nil || t.PeerAgent == "":
-		return netip.AddrPort{}, fault.New(fault.Lab, "%s: no load generator's side", connect.Name)
+		return netip.AddrPort{}, fault.New(fault.Lab, "%s: the trial has no place to run the load generator", connect.Name)
 	case text != "":
 		return netip.ParseAddrPort(text)
 	case !t.Addr.IsValid():

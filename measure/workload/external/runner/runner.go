@@ -160,7 +160,7 @@ func (r Runner) site(t execution.Target, p param.Values) (*site, error) {
 		conn: t.Subject, agent: info.Agent, dir: path.Join(info.Scratch, "bakeoff-"+d.Name)}
 	if d.Server == tool.Web {
 		if t.Peer == nil || t.PeerAgent == "" || t.PeerDir == "" {
-			return nil, fault.New(fault.Lab, "no load generator's side")
+			return nil, fault.New(fault.Lab, "the trial has no place to run the load generator")
 		}
 		s.conn, s.agent, s.dir = t.Peer, t.PeerAgent, path.Join(t.PeerDir, "bakeoff-"+d.Name)
 	}

@@ -229,7 +229,7 @@ func frameSize(b []byte) (int, error) {
 	}
 	switch length := int(binary.BigEndian.Uint32(b) >> 8); {
 	case length > frame.MaxPayload:
-		return 0, fmt.Errorf("a frame of %d bytes; the limit is %d", length, frame.MaxPayload)
+		return 0, fmt.Errorf("the server sent a frame of %d bytes; the limit is %d", length, frame.MaxPayload)
 	case b[3] != frame.Data:
 		return frame.HeadLength + length, nil
 	case b[4]&frame.Padded == 0:
@@ -256,7 +256,7 @@ func (r *reader) takeFrame(f []byte) (ended bool, err error) {
 	case s.continued && (kind != frame.Continuation || stream != s.stream):
 		return false, errors.New("a header block is interrupted")
 	case connectionFrame(kind) != (stream == 0) && kind != frame.WindowUpdate && kind <= frame.Continuation:
-		return false, fmt.Errorf("a frame of type %d on stream %d", kind, stream)
+		return false, fmt.Errorf("unexpected frame of type %d on stream %d", kind, stream)
 	}
 	switch kind {
 	case frame.Data:
@@ -299,7 +299,7 @@ func (r *reader) takeFrame(f []byte) (ended bool, err error) {
 			return false, errors.New("a PRIORITY does not have 5 bytes")
 		}
 	case frame.PushPromise:
-		return false, errors.New("a PUSH_PROMISE, which the settings exclude")
+		return false, errors.New("a PUSH_PROMISE, although the settings exclude pushes")
 	}
 	return false, nil // frames of unknown types are ignored
 }
@@ -459,7 +459,7 @@ const (
 func (r *reader) takeSettings(payload []byte, flags byte) error {
 	if flags&frame.Ack != 0 {
 		if len(payload) != 0 {
-			return errors.New("an acknowledgement with settings")
+			return errors.New("a SETTINGS acknowledgement contains settings")
 		}
 		return nil
 	}
@@ -471,7 +471,7 @@ func (r *reader) takeSettings(payload []byte, flags byte) error {
 		switch id := binary.BigEndian.Uint16(payload); {
 		case id == settingPush && value != 0, id == settingWindow && value > maxWindow,
 			id == settingFrame && (value < frame.MaxPayload || value >= 1<<24):
-			return fmt.Errorf("setting %d cannot be %d", id, value)
+			return fmt.Errorf("the setting with the number %d cannot have the value %d", id, value)
 		}
 	}
 	r.session.greeted = true

@@ -188,8 +188,7 @@ func isSum(s string) bool {
 // server's self-signed one.
 func pinCertificate(sum string, http2 bool) (*tls.Config, error) {
 	if !isSum(sum) {
-		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hexadecimal; "+
-			"tls requires that of the server's certificate", sum)
+		return nil, fmt.Errorf("tls must be the SHA-256 of the server's certificate in lower-case hexadecimal (got %q)", sum)
 	}
 	config := trusting(http2)
 	config.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
@@ -197,7 +196,7 @@ func pinCertificate(sum string, http2 bool) (*tls.Config, error) {
 			return errors.New("the server sent no certificate")
 		}
 		if got := sha256.Sum256(raw[0]); hex.EncodeToString(got[:]) != sum {
-			return errors.New("the server sent another certificate")
+			return errors.New("the server sent a different certificate than tls names")
 		}
 		return nil
 	}

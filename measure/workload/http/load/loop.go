@@ -52,7 +52,7 @@ func nowNanos() int64 { return int64(time.Since(epoch)) }
 func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	started, err := takeTurns()
 	if err != nil {
-		return wire.Result{}, fmt.Errorf("change the class of real-time threads: %w", err)
+		return wire.Result{}, fmt.Errorf("change the scheduling class of threads: %w", err)
 	}
 	l, err := parseLoad(p)
 	if err != nil {

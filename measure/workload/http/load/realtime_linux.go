@@ -49,7 +49,7 @@ func setAll(to *unix.SchedAttr) error {
 			return err
 		}
 	}
-	return errors.New("new threads are created faster than their class is changed")
+	return errors.New("the process creates threads faster than bakeoff can change their scheduling class")
 }
 
 // setThreads moves the threads that are not in the class yet, and returns their

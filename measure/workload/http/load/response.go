@@ -118,11 +118,11 @@ func (h *head) parseField(line []byte) error {
 func (h *head) setBodyLength() error {
 	switch {
 	case h.chunked && h.length >= 0:
-		return errors.New("both Content-Length and Transfer-Encoding")
+		return errors.New("the response has both Content-Length and Transfer-Encoding")
 	case h.status == 204 || h.status == 304:
 		h.length, h.chunked = 0, false
 	case !h.chunked && h.length < 0:
-		return errors.New("neither Content-Length nor chunked: the length of the body is unknown")
+		return errors.New("the response has neither Content-Length nor chunks, so the length of its body is unknown")
 	}
 	return nil
 }

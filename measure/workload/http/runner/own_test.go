@@ -170,7 +170,7 @@ func TestOwnServerIsRefused(t *testing.T) {
 		"all":            {param.Values{"server": "own", "port": "80", "urls": "all"}, "home or an absolute path"},
 		"both":           {param.Values{"server": "own", "port": "80", "urls": "/l", "path": "/"}, "both name what"},
 		"a path":         {param.Values{"server": "own", "port": "80", "path": "page"}, "must begin with /"},
-		"path of nginx":  {param.Values{"path": "/page"}, "the page of server own"},
+		"path of nginx":  {param.Values{"path": "/page"}, "the page of the server own"},
 		"list not there": {param.Values{"server": "own", "port": "80", "urls": "/no/such/list"}, "no such file"},
 	} {
 		p, err := param.Complete(http.Workload{}.Doc().Params, tt.params)
@@ -388,7 +388,7 @@ func TestWorkersAuto(t *testing.T) {
 		"run": param.Join(argv)}); err != nil {
 		t.Fatal(err)
 	}
-	if runtime.NumCPU() > 1 && !strings.Contains(said, "of which this environment may use 1") {
+	if runtime.NumCPU() > 1 && !strings.Contains(said, "but this environment may use only 1") {
 		t.Errorf("the user reads %q", said)
 	}
 }

@@ -254,8 +254,8 @@ func (s *Server) warnOfWorkers(ctx context.Context, config string) {
 		may = min(may, *limits.Quota)
 	}
 	if err == nil && float64(len(all)) > may {
-		s.target.Warn(fmt.Sprintf("nginx.conf has worker_processes auto, and the machine has %d CPUs, of which this "+
-			"environment may use %g: nginx may start a worker for each of the machine; write worker_processes %g to prevent it",
+		s.target.Warn(fmt.Sprintf("nginx.conf has worker_processes auto: nginx may start a worker for each of the "+
+			"machine's %d CPUs, but this environment may use only %g; write worker_processes %g",
 			len(all), may, max(1, math.Floor(may))))
 	}
 }
@@ -283,7 +283,7 @@ func (s *Server) programError(ctx context.Context) error {
 	if err != nil || x == nil || x.Code == 0 {
 		return err
 	}
-	return fault.Wrap(fault.Subject, "", s.explainOwn(ctx, errors.New("the server is gone")))
+	return fault.Wrap(fault.Subject, "", s.explainOwn(ctx, errors.New("the server has ended")))
 }
 
 // explainOwn adds how the user's program has ended, and what it has printed last.

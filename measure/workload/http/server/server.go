@@ -339,7 +339,7 @@ func (s *Server) loadCertificate(ctx context.Context) error {
 	}
 	block, _ := pem.Decode([]byte(text))
 	if block == nil {
-		return fault.New(fault.Lab, "the server's certificate is not PEM")
+		return fault.New(fault.Lab, "the server's certificate is not in PEM format")
 	}
 	s.certificate = load.SumOf(block.Bytes)
 	return nil
@@ -476,7 +476,7 @@ func New(t execution.Target, p param.Values) (*Server, error) {
 	case t.Subject == nil:
 		return nil, fault.New(fault.Lab, "no environment")
 	case t.Peer == nil || t.PeerAgent == "":
-		return nil, fault.New(fault.Lab, "no load generator's side")
+		return nil, fault.New(fault.Lab, "the trial has no place to run the load generator")
 	case !t.Addr.IsValid() && t.State[forwardKey] == "":
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "the environment has no address for the load "+
 			"generator"), "give it a network: bakeoff list drivers DRIVER shows the options")

@@ -52,7 +52,8 @@ func content(p param.Values) (webroot.Site, []load.URL, error) {
 	for _, x := range []struct{ name, what string }{{"path", "the page"}, {"run", "the program"},
 		{"family", "the network protocol"}} {
 		if p.Text(x.name) != "" {
-			return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "%s is %s of server own", x.name, x.what),
+			return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "%s sets %s of the server own, but "+
+				"the cell does not use that server", x.name, x.what),
 				"remove "+x.name+", or set server: own")
 		}
 	}

@@ -24,7 +24,7 @@ func New() execution.Runner { return Runner{} }
 // Prepare sees that environments can be created.
 func (Runner) Prepare(ctx context.Context, t execution.Target, _ param.Values) error {
 	if t.Fresh == nil {
-		return fault.New(fault.Unsupported, "this target cannot create environments")
+		return fault.New(fault.Unsupported, "bakeoff cannot create environments for this trial")
 	}
 	return nil
 }
