@@ -84,13 +84,7 @@ func (a *app) checked(file string, text []byte, others ...manifest.Network) (d m
 	tags := s.Tags(append(others, d.Networks...)...)
 	var problems manifest.Problems
 	for i, g := range d.Guests {
-		for _, p := range manifest.ProblemsOf(vm.Fit(g, tags, s)) {
-			p.File = file
-			if len(d.Guests) > 1 {
-				p.Path = fmt.Sprintf("%d.%s", i, p.Path)
-			}
-			problems = append(problems, p)
-		}
+		problems = append(problems, d.Locate(i, manifest.ProblemsOf(vm.Fit(g, tags, s)))...)
 	}
 	if len(problems) > 0 {
 		return d, fault.Wrap(fault.Invalid, "", problems)

@@ -100,9 +100,6 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 	if g.Bootrom == "bios" {
 		add("bootrom", g.Bootrom, "the firmware of bhyve is UEFI", "write uefi, or remove it")
 	}
-	if strings.ContainsFunc(g.VNCPassword, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		add("vnc_password", g.VNCPassword, "it has a control character", "remove that")
-	}
 	if g.Consoles > 0 {
 		add("consoles", g.Consoles, "guests of bhyve have one console here", "remove it, or use driver qemu")
 	}

@@ -563,7 +563,6 @@ func TestFitBhyve(t *testing.T) {
 		`"kernel_args": "quiet"`:                                 "kernel_args: ",
 		`"bootrom": "bios"`:                                      "bootrom: ",
 		`"bhyve_extra_opts": "-S"`:                               "bhyve_extra_opts: ",
-		`"vnc_password": "a\nb"`:                                 "vnc_password: ",
 		`"ports": ["[::1]:80:80"]`:                               "ports.0: ",
 		`"nics": [{"nic_tag": "back", "ips": "dhcp"}]`:           "nics.0.ips: ",
 		`"firewall_enabled": true`:                               "firewall_enabled: ",

@@ -72,11 +72,11 @@ func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
 			"file of its own, without networks")
 	}
 	s = source{doc.Guests[0], filepath.Dir(file), fmt.Sprintf("%x", sha256.Sum256(text))}
-	return s, s.check(file, spec)
+	return s, s.check(doc, file, spec)
 }
 
 // check refuses properties that a contender cannot have.
-func (s *source) check(file string, spec driver.Spec) error {
+func (s *source) check(doc manifest.Document, file string, spec driver.Spec) error {
 	var out manifest.Problems
 	refuse := func(path string, value any, reason, allowed string) {
 		out = append(out, manifest.Problem{File: file, Path: path, Value: fmt.Sprint(value), Reason: reason,
@@ -86,10 +86,7 @@ func (s *source) check(file string, spec driver.Spec) error {
 	g.NICs, g.Ports = nil, nil
 	none := func(string) *network.Network { return nil }
 	err := vm.Fit(g, none, nil)
-	for _, p := range manifest.ProblemsOf(err) {
-		p.File = file
-		out = append(out, p)
-	}
+	out = append(out, doc.Locate(0, manifest.ProblemsOf(err))...)
 	if g.Brand.Machine() {
 		checkMachine(g, spec, refuse)
 	}

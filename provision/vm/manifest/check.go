@@ -44,7 +44,8 @@ var between = map[string][2]int{
 	"ram": {1, 1 << 24}, "max_physical_memory": {1, 1 << 24}, "max_swap": {256, 1 << 24}, "vcpus": {1, 64},
 	"vnc_port": {-1, 65535}, "quota": {0, 1 << 20}, "cpu_cap": {0, 100_000}, "cpu_shares": {1, 65535},
 	"zfs_io_priority": {0, 1024}, "max_lwps": {1, 1 << 20}, "mtu": {576, 9000}, "vlan_id": {0, 4095},
-	"vrrp_vrid": {1, 255}, "block_size": {512, 131072}, "size": {1, 1 << 30}, "consoles": {0, 8},
+	"vrrp_vrid": {1, 255}, "block_size": {512, 131072}, "size": {1, 1 << 30}, "image_size": {1, 1 << 30},
+	"consoles": {0, 8},
 }
 
 // words are the values of a text.
@@ -56,6 +57,9 @@ var words = map[string][]string{
 }
 
 func (x *reader) checkGuest(g *Guest) {
+	if x.bad["brand"] {
+		return // it decides what the other properties can be
+	}
 	if g.Brand == "" {
 		g.Brand = Joyent // as vmadm create does
 		for _, e := range x.nodes[""].Entries {
@@ -85,9 +89,6 @@ func (x *reader) checkGuest(g *Guest) {
 			x.add("driver", reason, allowed)
 		}
 	}
-	if strings.ContainsFunc(g.Alias, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		x.add("alias", "it contains a control character", "remove it")
-	}
 	if g.Hostname != "" && !(len(g.Hostname) <= maxHostname && hostForm.MatchString(g.Hostname)) {
 		x.add("hostname", "it is not the name of a host",
 			"write at most 253 letters, digits, -, _ and ., and begin and end each part with a letter or digit")
@@ -98,9 +99,7 @@ func (x *reader) checkGuest(g *Guest) {
 	if g.Boot != "" && !IsBootOrder(g.Boot) {
 		x.add("boot", "this is not an order of boot devices", "write, for example, order=cd or order=cd,once=d")
 	}
-	if !g.Brand.Machine() && g.ImageUUID == "" && g.Image == "" {
-		x.add("image_uuid", "a container needs an image", "add image_uuid or image")
-	}
+	x.checkImage(g)
 	for i, r := range g.Resolvers {
 		if _, err := netip.ParseAddr(r); err != nil {
 			x.add("resolvers."+strconv.Itoa(i), "it is not an address", "write an IPv4 or IPv6 address")
@@ -120,6 +119,26 @@ func (x *reader) checkGuest(g *Guest) {
 	}
 	if x.nodes["tmpfs"] != nil {
 		g.TmpFS = min(tmpfs, g.MaxPhysicalMemory)
+	}
+}
+
+// checkImage checks the image of the guest itself.
+func (x *reader) checkImage(g *Guest) {
+	switch {
+	case g.ImageUUID != "" && (g.Brand == KVM || g.Brand == Bhyve) && x.made == nil:
+		x.add("image_uuid", "in SmartOS, this is the image of the zone around a machine, which bakeoff does not have",
+			"write it in a disk: disks: [{image_uuid: UUID, boot: true}]")
+	case g.Brand.Machine() || g.ImageUUID != "" || g.Image != "" || x.bad["image"] || x.bad["image_uuid"]:
+	case x.nodes["image"] != nil:
+		x.add("image", "a container needs an image", "name one")
+	default:
+		x.add("image_uuid", "a container needs an image", "add image_uuid or image")
+	}
+	if g.Workdir != "" {
+		x.checkPath("workdir", g.Workdir)
+	}
+	if g.NICDriver != "" && !slices.Contains(NICModels, g.NICDriver) {
+		x.add("nic_driver", "QEMU has no such network card", "use "+yamltree.OneOf(NICModels))
 	}
 }
 
@@ -246,6 +265,10 @@ func (x *reader) checkNICs(g *Guest) {
 	primary, macs, addresses := -1, map[string]int{}, map[netip.Addr]string{}
 	for i := range g.NICs {
 		n, path := &g.NICs[i], "nics."+strconv.Itoa(i)+"."
+		switch {
+		case n.Interface != "" && n.Interface != "net"+strconv.Itoa(i) && x.made == nil:
+			x.add(path+"interface", "bakeoff names the NICs in their order", "write net"+strconv.Itoa(i)+", or remove it")
+		}
 		switch {
 		case n.NicTag == "":
 			x.add(path+"nic_tag", "it is missing", "name a network")
@@ -435,6 +458,10 @@ func (x *reader) checkDisks(g *Guest) {
 	case MicroVM:
 		models = []string{"virtio"}
 	}
+	if g.DiskDriver != "" && !slices.Contains(models, g.DiskDriver) {
+		x.add("disk_driver", "brand "+string(g.Brand)+" has no such model", "use "+yamltree.OneOf(models))
+		g.DiskDriver = ""
+	}
 	boot, seen := -1, map[string]int{}
 	for i := range g.Disks {
 		d, path := &g.Disks[i], "disks."+strconv.Itoa(i)+"."
@@ -457,7 +484,11 @@ func (x *reader) checkDisks(g *Guest) {
 			x.add(path+"path", fmt.Sprintf("disks.%d has the same path", first), "change one of them")
 		}
 		seen[d.Path] = i
-		image, made := d.ImageUUID != "" || d.Image != "", x.made != nil && x.made(d.Path)
+		image, made := d.ImageUUID != "" || d.Image != "" || x.bad[path+"image_uuid"] || x.bad[path+"image"],
+			x.made != nil && x.made(d.Path)
+		if d.Model == "" && d.Media != "cdrom" && !made {
+			d.Model = g.DiskDriver
+		}
 		switch {
 		case d.Path != "" && d.Made() && !made:
 			x.add(path+"path", "only a cdrom or a disk with nocreate has a path", "remove it, or add nocreate")

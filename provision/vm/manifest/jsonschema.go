@@ -49,6 +49,9 @@ func schemaOf(t reflect.Type, name string) jsonschema.Object {
 			jsonschema.Object{"type": "null"}}}
 	}
 	text := jsonschema.Object{"type": []string{"string", "null"}}
+	if isUUID(name) {
+		text = jsonschema.Object{"type": "string"}
+	}
 	if name == "brand" {
 		text = jsonschema.Object{"enum": Brands}
 	}

@@ -26,6 +26,23 @@ func Read(file string, src []byte) ([]Guest, error) {
 type Document struct {
 	Guests   []Guest
 	Networks []Network
+	file     string
+	places   []map[string]*yamltree.Node // of the guests
+}
+
+// Locate gives problems of a guest of the document, which another check has found, their places in the file.
+func (d Document) Locate(guest int, problems Problems) Problems {
+	for i := range problems {
+		p := &problems[i]
+		p.File = d.file
+		if n, _ := placeOf(d.places[guest], p.Path); n != nil {
+			p.Line, p.Column = n.Line, n.Column
+		}
+		if len(d.Guests) > 1 {
+			p.Path = strconv.Itoa(guest) + "." + p.Path
+		}
+	}
+	return problems
 }
 
 // ReadAll is Read for a manifest that may describe networks, too.
@@ -74,9 +91,10 @@ func (x *reader) readAll(src []byte) (Document, error) {
 func (x *reader) readItem(n *yamltree.Node, prefix string, into *Document) {
 	if !slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Key.Text == "network" }) {
 		into.Guests = append(into.Guests, x.readGuest(n, prefix))
+		into.file, into.places = x.file, append(into.places, x.nodes)
 		return
 	}
-	x.prefix, x.nodes = prefix, map[string]*yamltree.Node{"": n}
+	x.begin(n, prefix)
 	before, net := len(x.problems), Network{}
 	x.decode(n, reflect.ValueOf(&net).Elem(), "")
 	if len(x.problems) == before {
@@ -106,32 +124,55 @@ type reader struct {
 	file     string
 	problems Problems
 	nodes    map[string]*yamltree.Node // by path, in the guest that is read
+	bad      map[string]bool           // the paths of values of another type than the property has
 	prefix   string
 	made     func(path string) bool // of the paths of disks; nil is none
 }
 
 func (x *reader) add(path, reason, allowed string) {
+	for at := path; ; at = above(at) {
+		if x.bad[at] {
+			return // what it should be cannot be checked
+		}
+		if at == "" {
+			break
+		}
+	}
 	p := Problem{File: x.file, Path: x.prefix + path, Reason: reason, Allowed: allowed}
-	at := path
-	for {
-		if n := x.nodes[at]; n != nil {
-			p.Line, p.Column = n.Line, n.Column
-			if at == path {
-				p.Value = shown(n)
-			}
-			break
+	if n, exact := placeOf(x.nodes, path); n != nil {
+		p.Line, p.Column = n.Line, n.Column
+		if exact {
+			p.Value = shown(n)
 		}
-		cut := strings.LastIndexByte(at, '.')
-		if cut < 0 {
-			if n := x.nodes[""]; n != nil {
-				p.Line, p.Column = n.Line, n.Column
-			}
-			break
-		}
-		at = at[:cut]
 	}
 	if len(x.problems) < maxProblems {
 		x.problems = append(x.problems, p)
+	}
+}
+
+// wrong is add for a value of another type than the property has.
+func (x *reader) wrong(path, reason, allowed string) {
+	x.add(path, reason, allowed)
+	if x.bad == nil {
+		x.bad = map[string]bool{}
+	}
+	x.bad[path] = true
+}
+
+// begin reads a further guest or network.
+func (x *reader) begin(n *yamltree.Node, prefix string) {
+	x.prefix, x.nodes, x.bad = prefix, map[string]*yamltree.Node{"": n}, nil
+}
+
+// above is the path of the property that contains the one at a path; "" is the whole guest.
+func above(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
+
+// placeOf is the value at a path, or else at the nearest path above it.
+func placeOf(nodes map[string]*yamltree.Node, path string) (n *yamltree.Node, exact bool) {
+	for at := path; ; at = above(at) {
+		if n := nodes[at]; n != nil || at == "" {
+			return n, at == path
+		}
 	}
 }
 
@@ -154,7 +195,7 @@ var (
 )
 
 func (x *reader) readGuest(n *yamltree.Node, prefix string) Guest {
-	x.prefix, x.nodes = prefix, map[string]*yamltree.Node{"": n}
+	x.begin(n, prefix)
 	before := len(x.problems)
 	g := Guest{Autoboot: true}
 	x.decode(n, reflect.ValueOf(&g).Elem(), "")
@@ -170,7 +211,7 @@ func (x *reader) decode(n *yamltree.Node, v reflect.Value, path string) {
 	x.nodes[path] = n
 	wants := func(k yamltree.Kind) bool {
 		if n.Kind != k {
-			x.add(path, "it is "+n.Kind.String(), "write "+k.String())
+			x.wrong(path, "it is "+n.Kind.String(), "write "+k.String())
 		}
 		return n.Kind == k
 	}
@@ -187,23 +228,65 @@ func (x *reader) decode(n *yamltree.Node, v reflect.Value, path string) {
 		}
 	case reflect.Bool:
 		if n.Text != "true" && n.Text != "false" || n.Kind != yamltree.Scalar {
-			x.add(path, "it is not a truth value", "write true or false")
+			x.wrong(path, "it is not a truth value", "write true or false")
 		}
 		v.SetBool(n.Text == "true")
 	case reflect.Int:
-		if n.Kind == yamltree.Null || n.Kind == yamltree.Scalar && n.Text == "" {
+		if unset(n) {
 			return
 		}
 		i, err := strconv.Atoi(n.Text)
 		if err != nil || !integer.MatchString(n.Text) || n.Kind != yamltree.Scalar {
-			x.add(path, "it is not a whole number", "write at most nine digits")
+			x.wrong(path, "it is not a whole number", "write at most nine digits")
 		}
 		v.SetInt(int64(i))
 	default:
-		if n.Kind != yamltree.Null && wants(yamltree.Scalar) {
+		switch {
+		case unset(n):
+			if x.made == nil && isUUID(path) {
+				x.wrong(path, "it is empty", "write a UUID, or remove the property")
+			}
+		case wants(yamltree.Scalar) && x.isText(n, path):
 			v.SetString(n.Text)
 		}
 	}
+}
+
+// unset tells whether a value leaves a number or a text unset, as for vmadm.
+func unset(n *yamltree.Node) bool {
+	return n.Kind == yamltree.Null || n.Kind == yamltree.Scalar && strings.TrimSpace(n.Text) == ""
+}
+
+// isUUID tells the properties that vmadm does not unset.
+func isUUID(path string) bool {
+	name := path[strings.LastIndexByte(path, '.')+1:]
+	return slices.Contains([]string{"uuid", "image_uuid", "network_uuid"}, name)
+}
+
+// lenient are the properties of which a number or a truth value is a text, too: sleep 10 and true are programs.
+var lenient = []string{"command", "entrypoint", "environment", "user", "ports"}
+
+// isText refuses numbers and truth values in place of texts, as vmadm does. A list may contain numbers.
+func (x *reader) isText(n *yamltree.Node, path string) bool {
+	first, _, item := strings.Cut(path, ".")
+	if slices.Contains(lenient, first) {
+		return true
+	}
+	item = item && x.nodes[above(path)].Kind != yamltree.Mapping
+	switch {
+	case n.Quoted || !json.Valid([]byte(n.Text)):
+	case n.Text == "true" || n.Text == "false":
+		x.wrong(path, "it is a truth value", "write a text: "+strconv.Quote(n.Text))
+		return false
+	case !item:
+		x.wrong(path, "it is a number", "write a text: "+strconv.Quote(n.Text))
+		return false
+	}
+	if strings.ContainsFunc(n.Text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		x.wrong(path, "it contains a control character", "remove it")
+		return false
+	}
+	return true
 }
 
 func (x *reader) decodeProperties(n *yamltree.Node, v reflect.Value, path string) {
@@ -235,7 +318,7 @@ func (x *reader) decodeList(n *yamltree.Node, v reflect.Value, path string) {
 			items = append(items, &item)
 		}
 	case n.Kind != yamltree.Sequence:
-		x.add(path, "it is "+n.Kind.String(), "write a list")
+		x.wrong(path, "it is "+n.Kind.String(), "write a list")
 		return
 	}
 	const most = 64
@@ -244,7 +327,7 @@ func (x *reader) decodeList(n *yamltree.Node, v reflect.Value, path string) {
 		return
 	}
 	for i, item := range items {
-		if simple && item.Kind == yamltree.Scalar && item.Text == "" {
+		if simple && item.Kind == yamltree.Scalar && unset(item) {
 			continue
 		}
 		one := reflect.New(v.Type().Elem()).Elem()
