@@ -48,3 +48,33 @@ func (p *Problems) CompareStats(f *File, line int, what string, s Stats, values 
 			"the "))))
 	}
 }
+
+// Compare warns if a number of a file lies further from what other numbers of the file give than slack, in its
+// unit. from names these numbers, and uses what bakeoff uses.
+func (p *Problems) Compare(line int, what string, stated, computed, slack float64, from, uses string) {
+	if math.Abs(stated-computed) > slack {
+		p.Warn(line, "%s is %.6g in the file, but %s give %.6g. The file was changed, or the program that wrote it has "+
+			"an error; bakeoff uses %s.", what, stated, from, computed, uses)
+	}
+}
+
+// CompareOrder warns if a metric of a record is larger than a later one of names, such as a percentile larger than
+// the maximum: by more than a share, and more than a resolution in the unit of the metrics.
+func (p *Problems) CompareOrder(r *Record, share, resolution float64, names ...string) {
+	before, least := "", 0.0
+	for _, name := range names {
+		i := slices.IndexFunc(r.Series, func(s Series) bool { return s.Metric.Name == name && len(s.Values) == 1 })
+		if i < 0 {
+			continue
+		}
+		v := r.Series[i].Values[0]
+		if v*(1+share)+resolution < least {
+			p.Warn(r.Line, "%s is %.6g, which is less than %s, which is %.6g. The file was changed, or the program that wrote "+
+				"it has an error.", name, v, before, least)
+			return
+		}
+		if v > least {
+			before, least = name, v
+		}
+	}
+}

@@ -375,3 +375,39 @@ func LeftOut(t *testing.T, x format.Format, all []Mistake) {
 		})
 	}
 }
+
+// Contradiction is a change of a file of the real program after which its numbers contradict each other: Old, which
+// occurs in File of an archive in testdata, becomes New. Want is a part of the warning.
+type Contradiction struct{ Archive, File, Old, New, Want string }
+
+// Contradictions checks that a reader warns of each contradiction, and does not warn of one in the file itself.
+func Contradictions(t *testing.T, x format.Format, all []Contradiction) {
+	t.Helper()
+	for _, c := range all {
+		a, err := txtar.ParseFile(filepath.Join("testdata", c.Archive))
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == c.File })
+		if i < 0 || !bytes.Contains(a.Files[i].Data, []byte(c.Old)) {
+			t.Fatalf("%s: %s does not contain %q", c.Archive, c.File, c.Old)
+		}
+		text := a.Files[i].Data
+		for _, changed := range []bool{false, true} {
+			if changed {
+				text = bytes.Replace(text, []byte(c.Old), []byte(c.New), 1)
+			}
+			out, err := x.Read("x", text)
+			if err != nil {
+				t.Errorf("%s: %q: %v", c.File, c.New, err)
+				continue
+			}
+			warned := slices.ContainsFunc(out.Warnings, func(w string) bool {
+				return strings.Contains(w, "The file was changed") && (!changed || strings.Contains(w, c.Want))
+			})
+			if warned != changed {
+				t.Errorf("%s with %q instead of %q: changed %v, warnings %q", c.File, c.New, c.Old, changed, out.Warnings)
+			}
+		}
+	}
+}

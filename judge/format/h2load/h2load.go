@@ -3,6 +3,7 @@ package h2load
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -38,6 +39,8 @@ var (
 	ended   = lazy.Compile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
 	done    = lazy.Compile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
 		`(\d+) errored, (\d+) timeout`)
+	timed      = lazy.Compile(`(?m)^spawning thread #0: .*Timing-based test with (\d+)s of warm-up time and (\d+)s of `)
+	traffic    = lazy.Compile(`(?m)^traffic: \S+ \((\d+)\) total`)
 	redirected = lazy.Compile(`(?m)^status codes: \d+ 2xx, ([1-9]\d*) 3xx,`)
 	// Version 1.68 has min, max, mean; later ones also have quantiles, and shorter names.
 	columns = lazy.Compile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
@@ -125,7 +128,42 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 	rec.AddSingle(bandwidth, rate, true)
 	rec.AddSingle(failed, bad/(n[2]+bad), true)
 	latencies(p, rec, part.Text)
+	if v, err := labeled.Decimal(string(end[2])); err == nil {
+		compare(p, rec, part.Text, took, "req/s", v, n[2], "the requests that succeeded and the time")
+	}
+	if m := traffic.FindSubmatch(part.Text); m != nil {
+		all, _ := labeled.Decimal(string(m[1])) // digits
+		compare(p, rec, part.Text, took, "the rate of the bytes (B/s)", rate, all, "the bytes of the traffic and the time")
+	}
+	if n[2] > n[1] || n[1] > n[0] {
+		p.Warn(rec.Line, "%.0f requests succeeded, %.0f were done, and there were %.0f in total. The file was changed, or "+
+			"h2load has an error.", n[2], n[1], n[0])
+	}
+	for _, what := range []string{"latency", "connect", "first-byte"} {
+		p.CompareOrder(rec, maxRounding, 0, what+"-median", what+"-p95", what+"-p99", what+"-max")
+		p.CompareOrder(rec, maxRounding, 0, what+"-mean", what+"-max")
+	}
 	return rec
+}
+
+// maxRounding is the share by which rates may differ from those that numbers and the time give.
+const maxRounding = 0.01
+
+// compare warns of a rate that contradicts a number and the time. h2load divides by the time that a run was asked to
+// last, if there was one, without its warm-up; the numbers may include the warm-up.
+func compare(p *format.Problems, rec *format.Record, text []byte, took float64, what string, stated, n float64,
+	from string) {
+	m := timed.FindSubmatch(text)
+	if m != nil && string(m[1]) != "0" {
+		return
+	}
+	computed := n / took
+	if m != nil {
+		if asked, err := labeled.Decimal(string(m[2])); err == nil && math.Abs(n/asked-stated) < math.Abs(computed-stated) {
+			computed = n / asked
+		}
+	}
+	p.Compare(rec.Line, what, stated, computed, 0.01+maxRounding*computed, from, "the number and the time")
 }
 
 // latencies reads the table of times. Its first line names the columns. 0us stands for

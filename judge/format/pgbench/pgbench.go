@@ -4,6 +4,7 @@ package pgbench
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -131,6 +132,7 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 	rec.AddSingle(rate, tps, true)
 	latencies(p, &rec, text, "")
 	p.AddNumber(&rec, text, "average connection time =", connect, 1e-3)
+	compare(p, &rec, text, done, tps)
 	rec.AddSingle(failed, failures/(done+failures), true)
 	if failures > 0 {
 		p.Warn(part.Line, "%.0f of %.0f transactions failed. The throughput counts the others.", failures, done+failures)
@@ -140,6 +142,35 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 			"count them.", m[1])
 	}
 	return append([]format.Record{rec}, perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts)...)
+}
+
+// maxRounding is the share by which a latency may differ from the one that the clients and the rate give.
+const maxRounding = 0.1
+
+// compare warns of numbers that contradict each other. A client has one transaction at a time (Little's law).
+// Without latencies of its own, pgbench computes their mean in this way.
+func compare(p *format.Problems, rec *format.Record, text labeled.Text, done, tps float64) {
+	clients, err := text.Number("number of clients:", "")
+	i := slices.IndexFunc(rec.Series, func(s format.Series) bool { return s.Metric.Name == mean.Name })
+	_, limited := text.Line("rate limit schedule lag:")
+	if err != nil || i < 0 || !(tps > 0) || limited == nil {
+		return
+	}
+	have, want := rec.Series[i].Values[0], clients/tps
+	for _, m := range tpsLine.FindAllSubmatch(text, 3) {
+		if v, err := labeled.Decimal(string(m[1])); err == nil && v > 0 && math.Abs(have-clients/v) < math.Abs(have-want) {
+			want = clients / v
+		}
+	}
+	_, measured := text.Line("latency stddev")
+	if measured != nil || have > want { // measured latencies lack the time between transactions
+		slack := 1e-6 + maxRounding*want
+		if ms, err := text.Number("initial connection time =", ""); err == nil { // the latency has its share of it
+			slack += ms / 1e3 * clients / done
+		}
+		p.Compare(rec.Line, "latency average (s)", have, want, slack, "the clients and tps",
+			"the stated numbers")
+	}
 }
 
 // modeText says what else changes the work.

@@ -112,5 +112,7 @@ func readTest(p *format.Problems, text string, line int) (rec format.Record, wro
 		}
 		rec.AddSingle(sample.LowerRatio("latency-"+what, "s", what+" of the latency"), ms/1e3, what != "" && ms > 0)
 	}
+	p.CompareOrder(&rec, 0.02, 0, "latency-p50", "latency-p95", "latency-p99", "latency-max")
+	p.CompareOrder(&rec, 0.02, 0, "latency-mean", "latency-max")
 	return rec, ""
 }

@@ -128,7 +128,60 @@ func (r report) readRecord() *format.Record {
 	}
 	r.latencies(rec)
 	r.special(rec)
+	r.compare(rec, events, took)
 	return rec
+}
+
+// printed are the rates that reports print beside their numbers of events: of the version 1.0, and of 1.1.
+var printed = []string{"events per second:", "events/s (eps):"}
+
+// counted are numbers of a report with their rates.
+var counted = lazy.Compile(`(?m)^\s*(Total operations|transactions|queries):?\s+(\d+)\s+\(\s*(\S+) per sec`)
+
+// Sysbench takes the time of the rates apart from the total time: at most maxDelay seconds, and maxShare of it, lie
+// between them.
+const (
+	maxDelay = 0.1
+	maxShare = 0.02
+)
+
+// compare warns of numbers that contradict each other. Rates and times have two decimals, the times in ms.
+func (r report) compare(rec *format.Record, events, took float64) {
+	rateOf := func(what string, rate, n float64) {
+		r.p.Compare(r.Line, what, rate, n/took, 0.01+n/took*(maxShare+maxDelay/took), "the number and the total time",
+			"these")
+	}
+	for _, label := range printed {
+		if rate, err := r.Text.Number(label, ""); err == nil {
+			rateOf(strings.TrimSuffix(label, ":"), rate, events)
+		}
+	}
+	for _, m := range counted.FindAllSubmatch(r.Text, 3) {
+		n, nerr := labeled.Decimal(string(m[2]))
+		rate, rerr := labeled.Decimal(string(m[3]))
+		if nerr == nil && rerr == nil {
+			rateOf("the rate of "+string(m[1]), rate, n)
+		}
+	}
+	if m := transferred.FindSubmatch(r.Text); m != nil {
+		all, aerr := labeled.Decimal(string(m[1]))
+		rate, rerr := labeled.Decimal(string(m[2]))
+		if aerr == nil && rerr == nil {
+			rateOf("the rate of MiB transferred", rate, all)
+		}
+	}
+	sum, serr := r.Text.Number("sum:", "")
+	avg, aerr := r.Text.Number("avg:", "")
+	if serr == nil && aerr == nil {
+		r.p.Compare(r.Line, "the sum of the latencies (ms)", sum, avg*events, 0.01*events+maxShare*sum,
+			"avg and the number of events", "avg")
+	}
+	r.p.CompareOrder(rec, 0.03, 1e-5, mean.Name, highest.Name) // the percentile comes from a histogram
+	for _, s := range rec.Series {
+		if strings.HasPrefix(s.Metric.Name, "latency-p") {
+			r.p.CompareOrder(rec, 0.03, 1e-5, s.Metric.Name, highest.Name)
+		}
+	}
 }
 
 // broken is a message of sysbench about what ended a thread or the run.
@@ -186,7 +239,7 @@ func (r report) latencies(rec *format.Record) {
 }
 
 var (
-	transferred = lazy.Compile(`(?m)^\S+ MiB transferred \((\S+) MiB/sec\)`)
+	transferred = lazy.Compile(`(?m)^(\S+) MiB transferred \((\S+) MiB/sec\)`)
 	perSecond   = lazy.Compile(`(?m)^\s+(transactions|queries|ignored errors|reconnects):\s+\d+\s+` +
 		`\((\S+) per sec\.\)`)
 	// Version 1.1: "read:  IOPS=12.30 0.19 MiB/s (0.20 MB/s)".
@@ -207,7 +260,7 @@ func (r report) special(rec *format.Record) {
 		rec.AddSingle(m, v*factor, err == nil)
 	}
 	if m := transferred.FindSubmatch(r.Text); m != nil {
-		v, err := labeled.Decimal(string(m[1]))
+		v, err := labeled.Decimal(string(m[2]))
 		if err != nil {
 			r.p.LeaveOut(r.Line, "%s: %v", bandwidth.Name, err)
 		}

@@ -4,6 +4,7 @@ package systemd
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -102,6 +103,7 @@ func (r *reader) readLine(line string) {
 		}
 		if x := total.FindStringSubmatch(m[1]); x != nil {
 			r.addPart("time", "total", x[1], "")
+			r.compareTotal(parts, x[1])
 		}
 		return
 	}
@@ -124,6 +126,19 @@ func (r *reader) readLine(line string) {
 	}
 	if m := chained.FindStringSubmatch(line); m != nil && m[3]+m[4] != "" {
 		r.addPart("critical-chain", m[2], m[4], m[3])
+	}
+}
+
+// compareTotal warns if the phases do not add up to the total. Each is cut to whole milliseconds.
+func (r *reader) compareTotal(phases [][]string, total string) {
+	all, err := duration(total)
+	sum := 0.0
+	for _, x := range phases {
+		v, perr := duration(x[1])
+		sum, err = sum+v, errors.Join(err, perr)
+	}
+	if err == nil {
+		r.p.Compare(r.line, "the total", all, sum, 0.001*float64(len(phases)+1), "the phases", "both")
 	}
 }
 

@@ -135,7 +135,31 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 	rec.AddSingle(bandwidth, bytesRead/took, true)
 	rec.AddSingle(failed, (wrong+lost)/(done+lost), true)
 	latencies(p, rec, part.Text)
+	compare(p, rec, part.Text, done/took, bytesRead/took)
 	return rec
+}
+
+// maxRounding is the share by which rates may differ from those that the numbers and the time give: wrk prints
+// three digits of times, such as 1.00m.
+const maxRounding = 0.02
+
+// compare warns of numbers that contradict each other.
+func compare(p *format.Problems, rec *format.Record, text labeled.Text, rate, bytesPerSecond float64) {
+	if v, err := text.Number("Requests/sec:", ""); err == nil {
+		p.Compare(rec.Line, "Requests/sec", v, rate, 0.01+maxRounding*rate, "the number of requests and the time", "these")
+	}
+	if word, err := text.Line("Transfer/sec:"); err == nil {
+		if v, err := labeled.Quantity(word, sizes); err == nil {
+			p.Compare(rec.Line, "Transfer/sec (B)", v, bytesPerSecond, 0.01+maxRounding*bytesPerSecond,
+				"the bytes read and the time", "these")
+		}
+	}
+	var names []string
+	for _, q := range []string{"50", "75", "90", "99", "999", "9999"} {
+		names = append(names, "latency-p"+q)
+	}
+	p.CompareOrder(rec, maxRounding, 0, append(names, highest.Name)...)
+	p.CompareOrder(rec, maxRounding, 0, mean.Name, highest.Name)
 }
 
 // latencies adds what the report says of latencies. wrk2 prints further tables of them,

@@ -1,0 +1,16 @@
+package systemd
+
+import (
+	"testing"
+
+	"bakeoff/judge/format/formattest"
+)
+
+// Phases that do not add up to the total get a warning.
+func TestContradictions(t *testing.T) {
+	formattest.Contradictions(t, New(), []formattest.Contradiction{
+		{"machine.txtar", "time.txt", `986ms (kernel)`,
+			`1.986s (kernel)`,
+			`the total is 83.954 in the file, but the phases give 84.954`},
+	})
+}
