@@ -9,14 +9,14 @@ import (
 // A latency that contradicts the clients and their rate gets a warning.
 func TestContradictions(t *testing.T) {
 	formattest.Contradictions(t, New(), []formattest.Contradiction{
-		{"closed.txtar", "closed.txt", `tps = 668.632389`,
-			`tps = 868.632389`,
-			`latency average (s) is 0.005982 in the file`},
-		{"closed.txtar", "closed.txt", `latency average = 5.982 ms`,
-			`latency average = 3.982 ms`,
-			`latency average (s) is 0.003982 in the file`},
-		{"debian13.txtar", "report.txt", `number of clients: `,
-			`number of clients: 1`,
-			`latency average (s) is`},
+		{Archive: "closed.txtar", File: "closed.txt", Old: `tps = 668.632389`,
+			New: `tps = 868.632389`,
+			Want: `latency average (s) is 0.005982 in the file`},
+		{Archive: "closed.txtar", File: "closed.txt", Old: `latency average = 5.982 ms`,
+			New: `latency average = 3.982 ms`,
+			Want: `latency average (s) is 0.003982 in the file`},
+		{Archive: "debian13.txtar", File: "report.txt", Old: `number of clients: `,
+			New: `number of clients: 1`,
+			Want: `latency average (s) is`},
 	})
 }

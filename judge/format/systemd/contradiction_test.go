@@ -9,8 +9,8 @@ import (
 // Phases that do not add up to the total get a warning.
 func TestContradictions(t *testing.T) {
 	formattest.Contradictions(t, New(), []formattest.Contradiction{
-		{"machine.txtar", "time.txt", `986ms (kernel)`,
-			`1.986s (kernel)`,
-			`the total is 83.954 in the file, but the phases give 84.954`},
+		{Archive: "machine.txtar", File: "time.txt", Old: `986ms (kernel)`,
+			New: `1.986s (kernel)`,
+			Want: `the total is 83.954 in the file, but the phases give 84.954`},
 	})
 }
