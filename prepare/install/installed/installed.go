@@ -66,7 +66,8 @@ type Firmware struct {
 	SecureBoot *bool  `json:"secure_boot"`
 	// MOK are the keys of the machine owner that are enrolled, and that of the vendor of shim; nil is
 	// unknown.
-	MOK []Certificate `json:"mok"`
+	MOK   []Certificate `json:"mok"`
+	Dumps int           `json:"dumps,omitempty"` // of messages of the kernel, as variables
 }
 
 // Certificate is a certificate of a key. Serial is its serial number, as modinfo writes it: AB:00:CD.

@@ -104,6 +104,7 @@ func (l *linter) checkCommandLines() {
 		if l.rootSet != "" && l.linux() {
 			args, where := l.arguments()
 			l.checkHostIDArgument(where, args)
+			l.checkForce(where, args)
 		}
 		return
 	}
@@ -132,6 +133,15 @@ func (l *linter) checkCommandLines() {
 				"root="+v+" has no effect: ZFSBootMenu replaces root= with the dataset that it starts.", "Remove root=.")
 		}
 		l.checkHostIDArgument(where, p.Value)
+		l.checkForce(where, p.Value)
+	}
+}
+
+// checkForce finds arguments that import a pool that is not exported.
+func (l *linter) checkForce(where, cmdline string) {
+	if v, ok := argument(cmdline, "zfs_force"); ok && v != "0" && v != "no" || argumentIs(cmdline, "zfs.force") {
+		l.report("import-forced", Error, where,
+			"zfs_force imports the pool even if another system uses it, such as a hibernated one.", "Remove zfs_force.")
 	}
 }
 

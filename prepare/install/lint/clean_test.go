@@ -11,6 +11,7 @@ func TestCleanSystems(t *testing.T) {
 	for name, m := range map[string]*machine{
 		"void": voidMachine(), "void mirror": mirrorMachine(), "debian 13": debianMachine(), "debian 12": oldDebianMachine(),
 		"unified image": unifiedMachine(), "grub": grubMachine(), "netbsd": netbsdMachine(),
+		"hibernation from a unified image": sleepingMachine(),
 		"void without hibernation": change(voidMachine(), func(m *machine) {
 			m.Hibernation = false
 			delete(m.files, "etc/modprobe.d/zfs.conf")
@@ -177,6 +178,15 @@ func TestCleanSystems(t *testing.T) {
 		}),
 		"void, a dataset mounted by fstab": change(voidMachine(), func(m *machine) {
 			m.write("etc/fstab", string(m.files["etc/fstab"].Data)+"zroot/home /home zfs zfsutil 0 0\n")
+		}),
+		"unified image of another boot environment": change(unifiedMachine(), func(m *machine) {
+			m.dataset("rpool/ROOT/before", "/", "noauto")
+			other := m.UKI[0]
+			other.Path, other.Cmdline = "efi/EFI/Linux/env@before-6.12.5.efi", "root=ZFS=rpool/ROOT/before ro quiet"
+			m.UKI = append(m.UKI, other)
+		}),
+		"void mirror, a random seed on each ESP": change(mirrorMachine(), func(m *machine) {
+			m.ESPFiles[espID]["loader/random-seed"], m.ESPFiles["esp-2"]["loader/random-seed"] = "sha256:8", "sha256:9"
 		}),
 		"debian 12, Secure Boot with an enrolled key": signedMachine(),
 		"debian 12, Secure Boot with an enrolled key, and a modinfo that reads no signatures": change(signedMachine(),

@@ -12,8 +12,13 @@ import (
 	"bakeoff/prepare/install/installed"
 )
 
-// checkFirmware checks Secure Boot.
+// checkFirmware checks Secure Boot, and the memory of the firmware.
 func (l *linter) checkFirmware() {
+	if n := l.Firmware.Dumps; n > 0 {
+		l.report("firmware-dumps", Warning, "firmware", fmt.Sprintf("The memory of the firmware has %s of kernel messages "+
+			"(dump-type0-*): when it is full, efibootmgr cannot write an entry (No space left on device).",
+			unit.Count(n, "dump")), "Read them below /sys/fs/pstore, then remove the files there.")
+	}
 	if !isSet(l.Firmware.SecureBoot) {
 		return
 	}
@@ -89,6 +94,15 @@ func (l *linter) checkEntries() {
 		return
 	}
 	l.checkStub()
+	order := map[string]bool{}
+	for _, n := range l.EFI.Order {
+		if order[n] {
+			l.report("boot-order-doubled", Info, where, "BootOrder has "+n+" more than once; only the first has an effect.",
+				"efibootmgr --remove-dups")
+			break
+		}
+		order[n] = true
+	}
 	seen := map[string]string{}
 	var usable, unordered []string
 	ours := map[string]bool{}
@@ -362,7 +376,8 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 		var differ []string
 		for _, f := range slices.Sorted(maps.Keys(want)) {
 			fallback := !hasFile(have, f) && strings.EqualFold(f, "EFI/BOOT/"+fallbackLoaders[l.OS.Arch])
-			if have[f] != want[f] && !fallback { // fallback-loader-missing
+			// The loader gives each ESP a seed of its own. The fallback is fallback-loader-missing.
+			if have[f] != want[f] && !fallback && !strings.EqualFold(path.Base(f), "random-seed") {
 				differ = append(differ, f)
 			}
 		}

@@ -293,6 +293,30 @@ func grubMachine() *machine {
 	return m
 }
 
+// sleepingMachine is Debian 13 with a unified kernel image, which asks for both passphrases, and hibernation.
+func sleepingMachine() *machine {
+	m := unifiedMachine()
+	d := debianMachine()
+	m.Hibernation, m.Swaps = true, d.Swaps
+	const line = "root=ZFS=rpool/ROOT/debian rd.luks.uuid=" + luksID + " resume=/dev/mapper/cryptswap quiet"
+	m.write("etc/kernel/cmdline", line+"\n")
+	crypttab := "cryptswap UUID=" + luksID + " none luks,x-initrd.attach\n"
+	m.write("etc/crypttab", crypttab)
+	m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\nUUID=AAAA-0001 /efi vfat umask=0077,nofail 0 0\n")
+	m.files["etc/modprobe.d/zfs.conf"] = d.files["etc/modprobe.d/zfs.conf"]
+	m.write("etc/dracut.conf.d/zfs.conf", `add_dracutmodules+=" zfs crypt resume "`+"\n"+
+		`install_items+=" /etc/crypttab "`+"\n")
+	files := []string{"/etc/hostid", "/etc/crypttab"}
+	for _, unit := range []string{"scan", "cache"} {
+		name := "etc/systemd/system/zfs-import-" + unit + ".service.d/resume.conf"
+		m.write(name, "[Unit]\nAfter=local-fs-pre.target\n")
+		files = append(files, "/"+name)
+	}
+	m.UKI[0].Cmdline, m.UKI[0].Files = line, files
+	m.image(func(i *installed.Initramfs) { i.Files, i.Crypttab = files, &crypttab })
+	return m
+}
+
 // signedMachine is Debian 12 with GRUB under Secure Boot. Its machine owner enrolled the key of dkms.
 func signedMachine() *machine {
 	m := grubMachine()

@@ -135,13 +135,7 @@ func (l *linter) checkItems() {
 	if l.resume != nil {
 		want = append(want, "/etc/crypttab")
 	}
-	images := map[string]installed.Initramfs{}
-	for _, u := range l.UKI {
-		images[u.Path] = installed.Initramfs{Files: u.Files, Crypttab: new(string)}
-	}
-	if len(images) == 0 { // Unified images start the system, and those beside them do not.
-		images = l.Initramfs
-	}
+	images := l.started()
 	for _, name := range slices.Sorted(maps.Keys(images)) {
 		i := images[name]
 		if len(i.Files) == 0 {
@@ -181,6 +175,18 @@ func (l *linter) checkItems() {
 			), l.rebuild())
 		}
 	}
+}
+
+// started are the initial RAM disks that start the system: if there are unified images, those in them.
+func (l *linter) started() map[string]installed.Initramfs {
+	images := map[string]installed.Initramfs{}
+	for _, u := range l.UKI {
+		images[u.Path] = installed.Initramfs{Files: u.Files, Crypttab: new(string)}
+	}
+	if len(images) == 0 {
+		return l.Initramfs
+	}
+	return images
 }
 
 // consequence says what happens if files are not in the image.
@@ -398,6 +404,7 @@ func (l *linter) checkResumeOrder() {
 		slices.Contains(strings.Fields(l.dracut.vars["omit_dracutmodules"]), "systemd") {
 		return
 	}
+	started := l.started()
 	var lacks, notInside []string
 	for _, unit := range []string{"zfs-import-scan.service", "zfs-import-cache.service"} {
 		folder := "etc/systemd/system/" + unit + ".d"
@@ -416,9 +423,8 @@ func (l *linter) checkResumeOrder() {
 			lacks = append(lacks, folder)
 			continue
 		}
-		for _, name := range l.images() {
-			if f := l.Initramfs[name].Files; len(f) > 0 && !slices.Contains(f, "/"+found) &&
-				!slices.Contains(notInside, name) {
+		for _, name := range slices.Sorted(maps.Keys(started)) {
+			if f := started[name].Files; len(f) > 0 && !slices.Contains(f, "/"+found) && !slices.Contains(notInside, name) {
 				notInside = append(notInside, name)
 			}
 		}

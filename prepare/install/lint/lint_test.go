@@ -647,6 +647,16 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{debianMachine, func(m *machine) {
 			m.write("etc/zfs/zpool.cache", "\x00\x05rpool\x00\x00hostname\x00\x06rescue\x00")
 		}, "pool-cache-foreign", "etc/zfs/zpool.cache"},
+		{sleepingMachine, func(m *machine) { m.UKI[0].Files = m.UKI[0].Files[:3] }, "initramfs-stale",
+			"efi/EFI/Linux/6.12.5.efi"},
+		{unifiedMachine, func(m *machine) {
+			line := "root=ZFS=rpool/ROOT/debian ro quiet zfs_force"
+			m.write("etc/kernel/cmdline", line+"\n")
+			m.UKI[0].Cmdline = line
+		}, "import-forced", "etc/kernel/cmdline"},
+		{voidMachine, func(m *machine) { m.EFI.Order = []string{"0000", "0001", "0000"} }, "boot-order-doubled",
+			"efibootmgr"},
+		{voidMachine, func(m *machine) { m.Firmware.Dumps = 24 }, "firmware-dumps", "firmware"},
 		{netbsdMachine, func(m *machine) {
 			m.write("boot.cfg", "menu=New:load solaris;fs /ramdisk-zfsroot.fs;boot\n"+
 				"menu=Backup:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot /onetbsd\n")

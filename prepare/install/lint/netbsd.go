@@ -141,7 +141,7 @@ func (e bootEntry) problem(release string) (name, why, fix string) {
 		return "netbsd-ramdisk", "The RAM disk " + e.ramdisk + " does not import the pool.", line
 	case len(of) > 1:
 		return "netbsd-modules-of-another-release", fmt.Sprintf("boot.cfg loads modules of NetBSD %s together: a "+
-			"kernel refuses modules of another release.", strings.Join(of, " and ")),
+				"kernel refuses modules of another release.", strings.Join(of, " and ")),
 			"Load both modules of the kernel's release."
 	// Another kernel may be of another release.
 	case len(of) == 1 && release != "" && slices.Contains([]string{"/", "netbsd", "netbsd.gz"}, e.kernel) &&

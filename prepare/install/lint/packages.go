@@ -83,7 +83,7 @@ func (l *linter) checkUnifiedImages() {
 		case !l.namesRoot(cmdline):
 			l.report("uki-root", Error, u.Path, "The arguments inside do not name the root "+l.rootSet+": "+cmdline,
 				"Correct "+file+", then kernel-install add-all.")
-		case written != "" && cmdline != written:
+		case written != "" && withoutRoot(cmdline) != withoutRoot(written): // another environment has another root
 			l.report(
 				"uki-cmdline-differs",
 				Warning,
@@ -112,6 +112,13 @@ func (l *linter) checkUnifiedImages() {
 			"layout=uki",
 		)
 	}
+}
+
+// withoutRoot removes the arguments that name the root.
+func withoutRoot(cmdline string) string {
+	return strings.Join(slices.DeleteFunc(strings.Fields(cmdline), func(a string) bool {
+		return strings.HasPrefix(a, "root=") || strings.HasPrefix(a, "zfs=")
+	}), " ")
 }
 
 // namesRoot reports whether arguments name a root that exists.

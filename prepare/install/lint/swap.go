@@ -98,10 +98,6 @@ func (l *linter) checkResumeArgument() {
 	if !l.knowsArguments() {
 		return
 	}
-	if v, ok := argument(cmdline, "zfs_force"); ok && v != "0" && v != "no" || argumentIs(cmdline, "zfs.force") {
-		l.report("import-forced", Error, where,
-			"zfs_force imports the pool even if another system uses it, such as a hibernated one.", "Remove zfs_force.")
-	}
 	for _, a := range []struct{ argument, does string }{
 		{"noresume", "discards the hibernation image"}, {"nohibernate", "forbids to hibernate"},
 		{"hibernate=no", "forbids to hibernate"}, {"hibernate=noresume", "discards the hibernation image"},

@@ -131,6 +131,9 @@ func (m machine) firmware() installed.Firmware {
 	}
 	f.MOK = m.ownerKeys(vars)
 	for _, v := range vars {
+		if strings.HasPrefix(v, "dump-type0-") {
+			f.Dumps++
+		}
 		if strings.HasPrefix(v, "SecureBoot-") {
 			// 4 bytes of attributes, then the value.
 			if b := m.file("/sys/firmware/efi/efivars/" + v); len(b) == 5 {

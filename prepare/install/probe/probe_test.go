@@ -115,7 +115,7 @@ func machineOfTheGuide() recorded {
 		"/etc/os-release": "ID=\"void\"\n", "/proc/meminfo": "MemTotal:       16384000 kB\n", "/proc/1/comm": "runit\n",
 		"/proc/mounts":   "zroot/ROOT/void / zfs rw 0 0\nproc /proc proc rw 0 0\n/dev/nvme0n1p1 /boot/efi vfat rw 0 0\n",
 		"/proc/swaps":    "Filename Type Size Used Priority\n/dev/dm-0 partition 18874368 0 -2\n",
-		"/sys/firmware/": "efi", "/sys/firmware/efi/efivars/": "SecureBoot-8be4df61",
+		"/sys/firmware/": "efi", "/sys/firmware/efi/efivars/": "SecureBoot-8be4df61 dump-type0-1 dump-type0-2",
 		"/sys/firmware/efi/efivars/SecureBoot-8be4df61": "\x06\x00\x00\x00\x00",
 		"/dev/disk/by-id/": "nvme-eui.01 nvme-Example_S4EWNX0", "/boot/": "vmlinuz-6.12 initramfs-6.12.img",
 		"/etc/runit/runsvdir/default/": "dbus sshd",
