@@ -153,7 +153,8 @@ func Questions(recipe string) []Question {
 				"they are in a folder", Optional: true, shape: url},
 			{Key: "sets_dir", Text: "Folder with sets, kernel, ramdisk and SHA512", Default: "/sets", shape: path},
 			{Key: "ssh_keys", Text: "Public SSH key of root", shape: sshKey},
-		}, last[2:4], last[5:])
+		}, last[2:4], last[5:], []Question{{Key: "sets", Text: "Sets to install (base etc modules …); without an answer, " +
+			"all except those of X", Optional: true, shape: word, list: true}})
 	}
 	return nil
 }

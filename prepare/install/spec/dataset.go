@@ -67,13 +67,14 @@ func (c checker) pool(s *Spec) {
 			"compatibility")
 		// The loaders of debian-zfs are this version too, or a later one.
 		for _, r := range []struct {
-			release, name, zfs string
-			known              []string
-		}{{"bookworm", "Debian 12", "2.1", []string{"2.0", "2.1"}},
-			{"trixie", "Debian 13", "2.3", []string{"2.0", "2.1", "2.2", "2.3"}}} {
+			recipe, release, name, zfs string
+			known                      []string
+		}{{"debian-zfs", "bookworm", "Debian 12", "2.1", []string{"2.0", "2.1"}},
+			{"debian-zfs", "trixie", "Debian 13", "2.3", []string{"2.0", "2.1", "2.2", "2.3"}},
+			{"void-zfs", "", "ZFSBootMenu 3.1", "2.4", []string{"2.0", "2.1", "2.2", "2.3", "2.4"}}} {
 			set, ok := strings.CutPrefix(p.Compatibility, "openzfs-")
 			set, _, _ = strings.Cut(set, "-")
-			if s.Recipe == "debian-zfs" && s.Release == r.release && ok && !slices.Contains(r.known, set) {
+			if s.Recipe == r.recipe && (r.release == "" || s.Release == r.release) && ok && !slices.Contains(r.known, set) {
 				c.Add(c.at([]string{"pool", "compatibility"}), "use openzfs-"+r.zfs+"-linux",
 					"OpenZFS %s of %s does not know the features of %s", r.zfs, r.name, p.Compatibility)
 			}

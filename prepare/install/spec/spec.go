@@ -120,24 +120,27 @@ type User struct {
 var format = yamltree.Format{Name: "install", Schema: Schema}
 
 var (
-	hostname    = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	word        = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	zone        = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID        = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
-	bsdDisk     = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
-	locales     = lazy.Compile(`^[a-z]{2,3}(_[A-Z]{2})?(\.[A-Za-z0-9-]+)?(@[a-z]+)?( [A-Z0-9-]+)?$`)
-	sshKey      = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
-	user        = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	url         = lazy.Compile(`^https?://[^\s"']+$`)
-	digest      = lazy.Compile(`^[0-9a-f]{64}$`)
-	keyFile     = lazy.Compile(`^/[^\s\x00-\x1f\[\]"]+\.asc$`)
-	fingerprint = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
-	downloads   = lazy.Compile(`^(none|/[^\s\x00-\x1f"]+)$`)
-	path        = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
-	argument    = lazy.Compile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
-	base        = lazy.Compile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
-	archive     = lazy.Compile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
-	secret      = lazy.Compile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
+	hostname   = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word       = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone       = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID       = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
+	bsdDisk    = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	locales    = lazy.Compile(`^[a-z]{2,3}(_[A-Z]{2})?(\.[A-Za-z0-9-]+)?(@[a-z]+)?( [A-Z0-9-]+)?$`)
+	sshKey     = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
+	voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
+	// The package of the headers is called so, too.
+	debianKernel = lazy.Compile(`^linux-image-[a-z0-9][a-z0-9.+-]*$`)
+	user         = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	url          = lazy.Compile(`^https?://[^\s"']+$`)
+	digest       = lazy.Compile(`^[0-9a-f]{64}$`)
+	keyFile      = lazy.Compile(`^/[^\s\x00-\x1f\[\]"]+\.asc$`)
+	fingerprint  = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
+	downloads    = lazy.Compile(`^(none|/[^\s\x00-\x1f"]+)$`)
+	path         = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
+	argument     = lazy.Compile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
+	base         = lazy.Compile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
+	archive      = lazy.Compile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
+	secret       = lazy.Compile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
 )
 
 // Parse reads an install.yaml of at most 1 MiB, and fills in defaults; file
@@ -242,11 +245,13 @@ func (c checker) check(s *Spec) {
 	if s.Libc == "musl" && len(s.Locales) > 0 {
 		c.Add(c.at([]string{"locales"}), "leave it out", "musl has no locales")
 	}
-	if s.Kernel != "" {
-		c.want(s.Kernel, word, "write a package such as linux-lts or linux6.12", "kernel")
-	}
+	c.kernel(s)
 	for i, p := range s.Packages {
 		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
+		if s.Recipe == "void-zfs" && (p == "linux" || p == "linux-headers") {
+			c.Add(c.at([]string{"packages", strconv.Itoa(i)}), "leave it out; kernel chooses the kernel",
+				"packages has %s, whose next version may be too new for ZFS", p)
+		}
 	}
 	c.keys(s.SSHKeys, "ssh_keys")
 	c.users(s.Users, s.Recipe != "netbsd-zfs", ref)
@@ -255,6 +260,22 @@ func (c checker) check(s *Spec) {
 		return
 	}
 	c.linux(s, ref)
+}
+
+// kernel checks the package of the kernel. Its headers have a name that follows from it.
+func (c checker) kernel(s *Spec) {
+	switch {
+	case s.Kernel == "":
+	case s.Recipe == "void-zfs" && s.Kernel == "linux":
+		c.Add(c.at([]string{"kernel"}), "use linux-lts or a series such as linux6.12",
+			"kernel is linux, whose next version may be too new for ZFS")
+	case s.Recipe == "void-zfs":
+		c.want(s.Kernel, voidKernel, "write a package such as linux-lts or linux6.12", "kernel")
+	case s.Recipe == "debian-zfs":
+		c.want(s.Kernel, debianKernel, "write a package such as linux-image-amd64", "kernel")
+	default:
+		c.want(s.Kernel, word, "write a configuration such as GENERIC", "kernel")
+	}
 }
 
 func (c checker) keys(all []string, at ...string) {
@@ -363,6 +384,12 @@ func (c checker) netbsd(s *Spec) {
 	c.oneOf(s.Init, []string{InitPrepare, InitRestart, InitNone}, "init")
 	if len(s.SSHKeys) == 0 {
 		c.Add(c.root.Position, "give a public key of root", "ssh_keys is missing: nobody could log in")
+	}
+	// The plan needs them: etc has rc.conf, and modules has what the loader loads.
+	for _, n := range []string{"base", "etc", "modules"} {
+		if !slices.Contains(s.Sets, n) {
+			c.Add(c.at([]string{"sets"}), "add it, or leave out sets", "sets lacks %s, without which the system does not start", n)
+		}
 	}
 	for i, n := range s.Sets {
 		c.want(n, word, "write the name of a set", "sets", strconv.Itoa(i))

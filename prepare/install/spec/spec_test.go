@@ -123,11 +123,37 @@ func TestNetBSD(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"init: reboot", "prepare"},
+		{"sets: [base, etc]", "sets lacks modules"}, {"sets: [modules, etc]", "sets lacks base"},
 		{"packages: [vim]", "NetBSD has no packages"}, {"keymap: de", "NetBSD has no keymap"},
 		{"esp_mib: 600", "NetBSD has no esp_mib"},
 		{"locales: [de_DE.UTF-8]", "NetBSD has no locales"}, {"download_dir: /x", "NetBSD has no download_dir"}} {
 		if _, err := Parse("f", []byte(text+c[0]+"\n")); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s gave %v", c[0], err)
+		}
+	}
+}
+
+// TestKernels refuses packages of the kernel that may be too new for ZFS, and those whose headers have no
+// name that follows from it.
+func TestKernels(t *testing.T) {
+	const void = "schema: bakeoff/install/v1\nrecipe: void-zfs\ndisk: /dev/loop0\nhostname: box\n" +
+		"mirror: https://repo.example/current\nsecrets: {pool: prompt, root: prompt}\n" +
+		"zfsbootmenu: {file: /zbm.EFI, sha256: 0000000000000000000000000000000000000000000000000000000000000000}\n"
+	debian := strings.Replace(void, "void-zfs", "debian-zfs", 1)
+	for text, want := range map[string]string{
+		void + "kernel: linux6.12": "", void + "kernel: linux-mainline": "", void + "packages: [linux-firmware]": "",
+		debian + "kernel: linux-image-cloud-amd64": "", debian + "packages: [linux-perf]": "",
+		void + "kernel: linux":                            "too new for ZFS; use linux-lts",
+		void + "kernel: linux-headers":                    "kernel is not valid",
+		void + "packages: [vim, linux]":                   "packages has linux, whose next version may be too new for ZFS",
+		void + "packages: [linux-headers]":                "packages has linux-headers",
+		debian + "kernel: linux-lts":                      "kernel is not valid; write a package such as linux-image-amd64",
+		void + "pool: {compatibility: openzfs-2.4-linux}": "",
+		void + "pool: {compatibility: openzfs-9.9-linux}": "OpenZFS 2.4 of ZFSBootMenu 3.1 does not know",
+	} {
+		_, err := Parse("f", []byte(text+"\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s gave %v", text[len(void):], err)
 		}
 	}
 }
