@@ -388,7 +388,8 @@ func (c checker) netbsd(s *Spec) {
 	// The plan needs them: etc has rc.conf, and modules has what the loader loads.
 	for _, n := range []string{"base", "etc", "modules"} {
 		if !slices.Contains(s.Sets, n) {
-			c.Add(c.at([]string{"sets"}), "add it, or leave out sets", "sets lacks %s, without which the system does not start", n)
+			c.Add(c.at([]string{"sets"}), "add it, or leave out sets",
+				"sets lacks %s, without which the system does not start", n)
 		}
 	}
 	for i, n := range s.Sets {
