@@ -2,6 +2,7 @@ package lint
 
 import (
 	"testing"
+	"testing/fstest"
 
 	"bakeoff/prepare/install/installed"
 )
@@ -195,10 +196,22 @@ func TestCleanSystems(t *testing.T) {
 			m.Firmware.MOK = nil
 			delete(m.Packages, "zfs-dkms")
 		}),
+		"debian 12, another program for ZFS": {System: installed.System{Schema: 1, OS: installed.OS{ID: "debian"},
+			Packages: map[string]string{"zfs-fuse": "0.7.0"}}, files: fstest.MapFS{"etc/apt/sources.list": &fstest.MapFile{
+			Data: []byte("deb http://deb.debian.org/debian bookworm main\n")}}},
+		"netbsd, other names of the devices, and a release candidate": change(netbsdMachine(), func(m *machine) {
+			m.OS.Version = "11.0_RC1"
+			m.pool("rpool", func(p *installed.Pool) { p.VDevs = []string{"dk2"} })
+			m.Blkid = map[string]map[string]string{"/dev/dk2": {"TYPE": "zfs_member", "LABEL": "rpool"}}
+			m.write("stand/amd64/11.0", "")
+		}),
 		"nothing known": {System: installed.System{Schema: 1}},
 	} {
 		for _, f := range check(m) {
 			t.Errorf("%s: false alarm: %+v", name, f)
+		}
+		for _, f := range Check(m.System, nil) {
+			t.Errorf("%s: false alarm with unknown files: %+v", name, f)
 		}
 		for _, f := range checkSent(t, m) {
 			t.Errorf("%s: false alarm from the facts alone: %+v", name, f)

@@ -35,7 +35,7 @@ type Finding struct {
 }
 
 // Check returns the findings of a system, the worst first. root has its files; those that
-// cannot be read count as absent.
+// cannot be read count as absent. If root is nil, the files are unknown.
 func Check(s installed.System, root fs.FS) []Finding {
 	l := newLinter(s, root)
 	for _, check := range []func(*linter){
@@ -50,6 +50,12 @@ func Check(s installed.System, root fs.FS) []Finding {
 		(*linter).checkVoid, (*linter).checkDebian, (*linter).checkServices, (*linter).checkNetBSD,
 	} {
 		check(l)
+	}
+	if root == nil { // the configuration is unknown: what it seems to lack may be there
+		l.findings = slices.DeleteFunc(l.findings, func(f Finding) bool {
+			return strings.HasPrefix(f.Where, "etc/") &&
+				!slices.ContainsFunc(l.keys, func(k key) bool { return k.path == "/"+f.Where })
+		})
 	}
 	rank := []Severity{Error, Warning, Info}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {

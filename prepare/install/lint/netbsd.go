@@ -3,6 +3,7 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"maps"
 	"path"
 	"slices"
@@ -114,6 +115,13 @@ func (e bootEntry) zfsRoot() bool {
 // standModule is a module of a release of NetBSD.
 var standModule = lazy.Compile(`/stand/[^/]+/([0-9][0-9.]*)/`)
 
+// sameRelease reports whether two releases are the same, as far as both say: 11.0 and 11.0_RC1.
+func sameRelease(a, b string) bool {
+	m, n := numbers(a), numbers(b)
+	short := min(len(m), len(n))
+	return short > 0 && slices.Equal(m[:short], n[:short])
+}
+
 // releases returns the releases of which the modules of ZFS are.
 func (e bootEntry) releases() (out []string) {
 	for _, name := range []string{"solaris", "zfs"} {
@@ -145,7 +153,7 @@ func (e bootEntry) problem(release string) (name, why, fix string) {
 			"Load both modules of the kernel's release."
 	// Another kernel may be of another release.
 	case len(of) == 1 && release != "" && slices.Contains([]string{"/", "netbsd", "netbsd.gz"}, e.kernel) &&
-		compareVersions(of[0], release) != 0:
+		!sameRelease(of[0], release):
 		return "netbsd-modules-of-another-release", fmt.Sprintf("boot.cfg loads the modules of NetBSD %s, but this is %s: "+
 				"a kernel refuses modules of another release.", of[0], release),
 			"Put kernel, RAM disk and modules of one release on the partition of the loader."
@@ -262,25 +270,40 @@ func (l *linter) checkBSDPool() {
 			"The ZFS of NetBSD does not know "+strings.Join(unknown, ", ")+" of the pool.",
 			"Make rpool again on NetBSD; a feature cannot be removed.")
 	}
-	if len(p.VDevs) == 0 {
-		return
+	ours := func(dev string) bool {
+		i := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return hasDevice(d, dev) })
+		return slices.ContainsFunc(p.VDevs, func(v string) bool {
+			return path.Base(v) == path.Base(dev) || i >= 0 && hasDevice(l.Disks[i], v)
+		})
 	}
+	var others []string
+	known := false // a device of the pool is known by the name that blkid has
 	for _, dev := range slices.Sorted(maps.Keys(l.Blkid)) {
-		b := l.Blkid[dev]
-		disk := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return hasDevice(d, dev) })
-		ours := disk >= 0 && slices.ContainsFunc(p.VDevs, func(v string) bool { return hasDevice(l.Disks[disk], v) })
-		if b["TYPE"] == "zfs_member" && b["LABEL"] == name && !ours && !slices.Contains(p.VDevs, dev) {
-			l.report("netbsd-second-rpool", Error, dev, "This device has another pool called rpool: the RAM disk imports any "+
-				"pool of this name by force, and may start or damage that one.", "Import that pool under another name, and "+
-				"export it again: zpool import -N GUID other; zpool export other")
+		switch b := l.Blkid[dev]; {
+		case b["TYPE"] != "zfs_member" || b["LABEL"] != name:
+		case ours(dev):
+			known = true
+		default:
+			others = append(others, dev)
 		}
+	}
+	if known && len(others) > 0 {
+		l.report("netbsd-second-rpool", Error, others[0], "This device has another pool called rpool: the RAM disk imports "+
+			"any pool of this name by force, and may start or damage that one.", "Import that pool under another name, and "+
+			"export it again: zpool import -N GUID other; zpool export other")
 	}
 }
 
 // checkModules checks that the root has the modules of its kernel.
 func (l *linter) checkModules() {
 	const folder = "stand/amd64"
-	if l.OS.Version == "" || !l.exists(folder) || l.exists(folder+"/"+l.OS.Version) {
+	if l.OS.Version == "" || l.root == nil {
+		return
+	}
+	all, err := fs.ReadDir(l.root, folder)
+	if err != nil || len(all) == 0 || slices.ContainsFunc(all, func(e fs.DirEntry) bool {
+		return sameRelease(e.Name(), l.OS.Version)
+	}) {
 		return
 	}
 	l.report("netbsd-root-modules", Error, folder, "The root has no modules of NetBSD "+l.OS.Version+

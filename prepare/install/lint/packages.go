@@ -148,7 +148,7 @@ func (l *linter) checkVoid() {
 			nonfree = nonfree || strings.Contains(l.text(f), "/nonfree")
 		}
 	}
-	if l.Packages["intel-ucode"] != "" && !nonfree {
+	if l.Packages["intel-ucode"] != "" && !nonfree && l.root != nil {
 		l.report("nonfree-missing", Warning, "packages",
 			"intel-ucode comes from the repository nonfree, which is not configured: the microcode is not updated.",
 			"xbps-install void-repo-nonfree")
@@ -194,6 +194,7 @@ func (l *linter) checkVoidKernel() {
 	}
 	slices.Sort(series)
 	switch {
+	case l.root == nil:
 	case l.Packages["linux"] != "" && ignored["linux"] == "":
 		l.report(
 			"kernel-overtakes-zfs",
@@ -365,7 +366,11 @@ func (l *linter) checkDebian() {
 			break
 		}
 	}
-	l.checkAPT(has("zfs"), has("intel-microcode") || has("amd64-microcode"))
+	contrib := false // zfs-fuse, for example, is in main
+	for _, name := range []string{"zfsutils-linux", "zfs-dkms", "zfs-dracut", "zfs-initramfs", "zfs-zed"} {
+		contrib = contrib || l.Packages[name] != ""
+	}
+	l.checkAPT(contrib, has("intel-microcode") || has("amd64-microcode"))
 }
 
 // aptSource is one source of packages.
