@@ -146,6 +146,10 @@ func (l *linter) checkItems() {
 			if slices.Contains(i.Files, file) && !(file == "/etc/crypttab" && i.Crypttab == nil) {
 				continue
 			}
+			if k := slices.IndexFunc(l.keys, func(k key) bool { return k.path == file }); k >= 0 && !l.encrypted("/"+name) {
+				l.keyOutside(name, l.keys[k])
+				return
+			}
 			lacks = append(lacks, file)
 			if !slices.ContainsFunc(l.dracut.items(), func(item string) bool {
 				ok, err := path.Match(item, file) // a shell expands items
@@ -175,6 +179,18 @@ func (l *linter) checkItems() {
 			), l.rebuild())
 		}
 	}
+}
+
+// keyOutside reports a key that an image lacks, and must not have because anybody can read the image.
+func (l *linter) keyOutside(name string, k key) {
+	why := name + " has no " + k.path + ", and must not, as it is on a filesystem that is not encrypted: "
+	if k.pool {
+		l.report("key-not-in-initramfs", Error, k.of+" keylocation", why+"nothing opens the pool while the system starts.",
+			"zfs set keylocation=prompt "+k.of)
+		return
+	}
+	l.report("key-not-in-initramfs", Error, "etc/crypttab", why+"the swap stays closed, and the system does not resume.",
+		"Write none instead of "+k.path+", then "+l.rebuild())
 }
 
 // started are the initial RAM disks that start the system: if there are unified images, those in them.
@@ -383,9 +399,7 @@ func (l *linter) checkKeysInside() {
 			case inside || len(have) == 0:
 			case k.pool && !l.encrypted("/"+name) && within(k.path, "/etc/zfs"): // it should not be there
 			case k.pool && !l.encrypted("/"+name):
-				l.report("key-not-in-initramfs", Error, k.of+" keylocation",
-					"The initramfs has no "+k.path+", and must not, as it is on a filesystem that is not encrypted: nothing opens "+
-						"the pool while the system starts.", "zfs set keylocation=prompt "+k.of)
+				l.keyOutside(name, k)
 			case k.pool && !within(k.path, "/etc/zfs"):
 				l.report("key-not-in-initramfs", Error, k.of+" keylocation",
 					"zfs-initramfs copies the keys in /etc/zfs only: nothing opens the pool while the system starts.",

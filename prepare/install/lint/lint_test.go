@@ -413,7 +413,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{unifiedMachine, func(m *machine) {
 			m.set("rpool", "keylocation", "file:///etc/zfs/rpool.key")
 			m.Modes = map[string]string{"/etc/zfs/rpool.key": "0400"}
-		}, "dracut-items-missing", "etc/dracut.conf.d/zfs.conf"},
+		}, "key-not-in-initramfs", "rpool keylocation"},
 		{voidMachine, func(m *machine) { m.Kernels[0].Initramfs = "" }, "kernel-without-initramfs", voidKernelAt},
 		{voidMachine, func(m *machine) {
 			delete(m.files, "etc/xbps.d/10-kernel.conf")
@@ -545,7 +545,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			other := m.UKI[0]
 			other.Path, other.Files = "efi/EFI/Linux/older.efi", nil
 			m.UKI = append(m.UKI, other)
-		}, "dracut-items-missing", "etc/dracut.conf.d/zfs.conf"},
+		}, "key-not-in-initramfs", "rpool keylocation"},
 		{debianMachine, func(m *machine) {
 			m.Kernels[0].ZFSModule = truth(false)
 			m.image(func(i *installed.Initramfs) { i.ZFSModule = truth(false) })
@@ -647,6 +647,21 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{debianMachine, func(m *machine) {
 			m.write("etc/zfs/zpool.cache", "\x00\x05rpool\x00\x00hostname\x00\x06rescue\x00")
 		}, "pool-cache-foreign", "etc/zfs/zpool.cache"},
+		{sleepingMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap UUID="+luksID+" /etc/swap.key luks,x-initrd.attach\n")
+			m.Modes = map[string]string{"/etc/swap.key": "0400"}
+			m.image(func(i *installed.Initramfs) { i.Crypttab = nil })
+		}, "key-not-in-initramfs", "etc/crypttab"},
+		{sleepingMachine, func(m *machine) {
+			delete(m.files, "etc/crypttab")
+			const line = "root=ZFS=rpool/ROOT/debian resume=/dev/nvme0n1p2 quiet"
+			m.write("etc/kernel/cmdline", line+"\n")
+			m.UKI[0].Cmdline = line
+			m.Swaps[0].Device = "/dev/nvme0n1p2"
+			m.Blkid["/dev/nvme0n1p2"] = map[string]string{"TYPE": "swap", "UUID": "5"}
+			delete(m.Blkid, "/dev/mapper/cryptswap")
+			m.write("etc/fstab", "UUID=5 none swap sw 0 0\nUUID=AAAA-0001 /efi vfat umask=0077,nofail 0 0\n")
+		}, "swap-in-clear", "swap"},
 		{sleepingMachine, func(m *machine) { m.UKI[0].Files = m.UKI[0].Files[:3] }, "initramfs-stale",
 			"efi/EFI/Linux/6.12.5.efi"},
 		{unifiedMachine, func(m *machine) {

@@ -70,7 +70,18 @@ func (l *linter) checkSwap() {
 				"partition for itself.)", largest.Device, unit.Bytes(largest.Size), unit.Bytes(l.RAMBytes)),
 			"Make the partition for swap larger than the memory.")
 	}
+	if l.resume == nil && l.encryptionRoot(l.rootSet) != "" && l.inClear(largest.Device) {
+		l.report("swap-in-clear", Error, "swap", "The pool is encrypted, and "+largest.Device+" is not: a hibernation image "+
+			"holds the memory, with the key of the pool, in clear.", "Give the swap a LUKS header (cryptsetup luksFormat), and "+
+			"open it by crypttab.")
+	}
 	l.checkResumeArgument()
+}
+
+// inClear reports whether a swap is known to be a partition that is not encrypted.
+func (l *linter) inClear(dev string) bool {
+	_, _, ok := l.Partition(dev)
+	return ok && l.Blkid[dev]["TYPE"] == "swap"
 }
 
 // diskSwaps are the active swaps that are not in memory.
