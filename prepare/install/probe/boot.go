@@ -89,15 +89,20 @@ func (m machine) initramfs(name string) installed.Initramfs {
 			name string
 			to   **string
 		}{{"/etc/hostid", &i.HostID}, {"/etc/crypttab", &i.Crypttab}} {
-			if text, ok := m.output("lsinitrd", "--file", f.name, name); ok && slices.Contains(i.Files, f.name) {
+			if !slices.Contains(i.Files, f.name) {
+				continue // lsinitrd takes long
+			}
+			if text, ok := m.output("lsinitrd", "--file", f.name, name); ok {
 				if f.name == "/etc/hostid" {
 					text = hostID(text)
 				}
 				*f.to = &text
 			}
 		}
-		if data, ok := m.output("lsinitrd", "--file", poolCache, name); ok && slices.Contains(i.Files, poolCache) {
-			i.PoolCache = installed.CacheStrings(data)
+		if slices.Contains(i.Files, poolCache) {
+			if data, ok := m.output("lsinitrd", "--file", poolCache, name); ok {
+				i.PoolCache = installed.CacheStrings(data)
+			}
 		}
 	} else if out, ok := m.output("lsinitramfs", name); ok {
 		for line := range strings.Lines(out) {

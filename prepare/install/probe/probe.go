@@ -227,7 +227,7 @@ func swaps(text string) (all []installed.Swap) {
 }
 
 // hibernates reports whether the machine is set up to hibernate: a kernel that runs or will
-// run is given resume=.
+// run is given resume=, or initramfs-tools opens an encrypted swap to resume from it.
 func hibernates(s installed.System, cmdline string) bool {
 	has := func(line string) bool {
 		return slices.ContainsFunc(strings.Fields(line), func(w string) bool {
@@ -239,7 +239,21 @@ func hibernates(s installed.System, cmdline string) bool {
 			return true
 		}
 	}
-	return has(cmdline)
+	opened := map[string]bool{}
+	for line := range strings.Lines(s.Files["etc/crypttab"].Text) {
+		if f := strings.Fields(line); len(f) > 3 && slices.Contains(strings.Split(f[3], ","), "initramfs") {
+			opened["/dev/mapper/"+f[0]] = true
+		}
+	}
+	for name, f := range s.Files {
+		// The installer of Debian writes RESUME for each swap, also where nobody hibernates.
+		if strings.HasPrefix(name, "etc/initramfs-tools/") && opened[variables(f.Text)["RESUME"]] {
+			return true
+		}
+	}
+	grub := variables(s.Files["etc/default/grub"].Text)
+	return has(cmdline) || has(s.Files["etc/kernel/cmdline"].Text) ||
+		has(grub["GRUB_CMDLINE_LINUX"]+" "+grub["GRUB_CMDLINE_LINUX_DEFAULT"])
 }
 
 // bootloader names what starts the machine, where it is not ZFSBootMenu.

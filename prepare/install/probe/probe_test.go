@@ -157,6 +157,35 @@ func TestRecordedMachine(t *testing.T) {
 	}
 }
 
+// TestHibernates recognizes machines that are set up to hibernate.
+func TestHibernates(t *testing.T) {
+	files := func(all ...string) (out map[string]installed.File) {
+		out = map[string]installed.File{}
+		for i := 0; i < len(all); i += 2 {
+			out[all[i]] = installed.File{Text: all[i+1]}
+		}
+		return out
+	}
+	const crypttab = "swap UUID=1 /etc/swap.key luks,initramfs\ndata UUID=2 none luks\n"
+	for _, c := range []struct {
+		files   map[string]installed.File
+		cmdline string
+		want    bool
+	}{
+		{nil, "quiet resume=/dev/sda2", true}, {nil, "quiet noresume resume=", false},
+		{files("etc/initramfs-tools/conf.d/resume", "RESUME=/dev/mapper/swap\n", "etc/crypttab", crypttab), "", true},
+		{files("etc/initramfs-tools/conf.d/resume", "RESUME=/dev/mapper/data\n", "etc/crypttab", crypttab), "", false},
+		{files("etc/initramfs-tools/conf.d/resume", "RESUME=UUID=3\n"), "", false},
+		{files("etc/kernel/cmdline", "root=zfs:a resume=/dev/mapper/swap\n"), "", true},
+		{files("etc/default/grub", "GRUB_CMDLINE_LINUX=\"resume=/dev/sda2\"\n"), "", true},
+		{files("etc/default/grub", "#GRUB_CMDLINE_LINUX=\"resume=/dev/sda2\"\n"), "", false},
+	} {
+		if got := hibernates(installed.System{Files: c.files}, c.cmdline); got != c.want {
+			t.Errorf("%v, %q: %v", c.files, c.cmdline, got)
+		}
+	}
+}
+
 // TestUnknown reads a machine that answers nothing: nothing may be 0, false or empty.
 func TestUnknown(t *testing.T) {
 	s, err := Read(t.Context(), recorded{asked: new([]string)})
