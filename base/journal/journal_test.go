@@ -59,7 +59,8 @@ func TestAppendFails(t *testing.T) {
 	if err := w.Append(entry{2, "b"}); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("the file is closed: %v", err)
 	}
-	if err := w.Append(entry{2, "b"}); err == nil || !strings.Contains(err.Error(), "removing the incomplete line also failed") {
+	err := w.Append(entry{2, "b"})
+	if err == nil || !strings.Contains(err.Error(), "removing the incomplete line also failed") {
 		t.Errorf("after it: %v", err)
 	}
 }

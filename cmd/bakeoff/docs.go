@@ -244,8 +244,9 @@ func workloadsPage() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Workloads\n\n%s\nA workload is what a cell measures. "+
 		"Metrics marked primary get a verdict in cells with `primary: true`. "+
-		"A trial finds the environment in one of three states. *carried*: as earlier trials left it. "+
-		"*restored*: set up again before each trial. *fresh*: a new environment.\n\n", generated)
+		"The sections below say how a trial finds the environment.\n\n", generated)
+	states := map[string]string{"carried": "as earlier trials left it", "restored": "set up again for the trial",
+		"fresh": "newly created"}
 	docs := diagnosis.WorkloadDocs()
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {
@@ -254,7 +255,7 @@ func workloadsPage() []byte {
 	}
 	for _, d := range docs {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", d.Name, sentence(d.Summary))
-		fmt.Fprintf(&b, "State of the environment: %s. Cache: %s.", d.State, d.Cache)
+		fmt.Fprintf(&b, "A trial finds the environment %s (*%s*). Cache: %s.", states[d.State], d.State, d.Cache)
 		if d.Peer {
 			fmt.Fprint(&b, " The load generator runs outside the environment, on the experiment's network.")
 		}

@@ -53,7 +53,7 @@ try works like bakeoff run, with a lab file that try writes itself. It draws a r
 schedule, creates new environments for every block, and writes a run folder with a page. It
 stops as soon as every comparison is decided. --print-lab prints the lab file.
 
-try executes a command after -- without a change. It splits the text of -c into words as a
+try executes a command after -- exactly as written. It splits the text of -c into words as a
 shell does, and executes the words without a shell. The start of a shell is therefore not
 measured. try 'COMMAND 1' 'COMMAND 2' is the same as -c for each, and so is try ./PROGRAM1
 ./PROGRAM2. try refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell

@@ -89,8 +89,9 @@ The addresses of its published ports go to standard error. SOURCE is
 The guest writes to its own disk; FILE stays unchanged. With --disk-size, an installer gets
 an empty disk. The machine starts from the ISO image until this disk has a boot loader.
 Ports are published at 127.0.0.1 unless -p names another address. -v mounts a folder in a
-container, and in the machine of a service or an image (virtiofs). A machine with its own
-system can mount the folders by 9p: "bakeoff vm info GUEST filesystems" prints the commands.
+container, and in a virtual machine that runs a service or an image (by virtiofs). A virtual
+machine with its own system can mount the folders by 9p: "bakeoff vm info GUEST filesystems"
+prints the commands.
 
 When the program of a container ends, run --console ends with the exit code of the program. The exit
 code is 0 for a machine, after ^], and if another command stops the guest.`,

@@ -46,7 +46,7 @@ func New() workload.NativeParser {
 		Source: []string{
 			"The BYTE UNIX Benchmarks 3.1 (1991): the rates of its file index.base. Results are not comparable with an " +
 				"index of UnixBench: the rates of UnixBench are those of C programs, and bakeoff's rates are those of " +
-				"the cells unixbench with test=double, dhrystone, execl and shell8, files with op=copy, and switch",
+				"the workloads unixbench (test=double, dhrystone, execl and shell8), files (op=copy) and switch",
 			"The sum favors the test with the largest ratio: a machine that doubles this ratio and halves another one " +
 				"gets a larger sum. Read the cells of the six tests first",
 		},

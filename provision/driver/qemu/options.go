@@ -145,8 +145,8 @@ var specs = []param.Spec{
 		Doc: "How bakeoff reaches the agent of a guest with the option disk or initrd. virtio: the agent serves the port " +
 			qemu.PortName + " of a virtio console. dial: the agent connects to " + qemu.DialAddress + " over a network " +
 			"card that is connected to nothing else. auto is dial for NetBSD and OpenBSD, which have no such ports, and " +
-			"for FreeBSD, whose ports lose input. For other systems, auto is virtio. The fact channel shows which " +
-			"channel was used."},
+			"for FreeBSD, whose ports lose input. For other systems, auto is virtio. The page shows the used " +
+			"channel as the fact named channel."},
 	{Name: optCard, Kind: param.Text, Default: qemu.VirtioNet, Enum: []string{qemu.VirtioNet, qemu.E1000, qemu.E1000E},
 		Doc: "The network card of the guest. Windows has no driver for virtio-net; e1000 and e1000e (Intel) need " +
 			"machine: q35, and are emulated."},
@@ -163,8 +163,8 @@ var specs = []param.Spec{
 			"instruction."},
 	{Name: optDebugPort, Kind: param.Text,
 		Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
-			"0x80 (POST codes). A recording of the workload boot then contains what the guest writes to this port, " +
-			"each line or code with its time. The machine waits to start until bakeoff reads the port. Each write " +
+			"0x80 (POST codes). A recording of the workload boot then contains what the guest writes to this port: each " +
+			"line of text or POST code, with its time. The machine waits to start until bakeoff reads the port. Each write " +
 			"to the port slows the guest."},
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "Name of the kernel package to install from the image's distribution. Without this option, bakeoff " +
@@ -178,8 +178,8 @@ var specs = []param.Spec{
 			"disk of an image is always on virtio-blk. The disk of the option disk is on the controller that this " +
 			"option selects."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
-		Doc: "Format of the file that holds a volume with backing: file:…. raw: plain blocks. qcow2: all clusters " +
-			"are preallocated, as in raw."},
+		Doc: "Format of the file of a volume, if the key backing begins with file: (such as file:ext4). raw: plain " +
+			"blocks. qcow2: all clusters are allocated before the run, so that writes do not allocate them."},
 	{Name: optCache, Kind: param.Text, Default: auto, Earlier: cacheWriteback,
 		Enum: []string{auto, cacheWriteback, cacheNone, "writethrough", cacheDirectsync, "unsafe"},
 		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and " +
