@@ -64,7 +64,8 @@ event of type ready: from then on, no event is missed.`,
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "print events as they happen, from now on")
-	c.Flags().BoolVarP(&ready, "ready", "r", false, "print an event of type ready, and then events as they happen, as with --follow")
+	c.Flags().BoolVarP(&ready, "ready", "r", false,
+		"print an event of type ready, and then events as they happen, as with --follow")
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print a JSON object for each event")
 	return c
 }

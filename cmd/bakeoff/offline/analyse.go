@@ -99,7 +99,7 @@ blocks after the look that decides, and prints how many blocks these are.`,
 	fl.StringVar(&f.contender, "contender", "",
 		"`label` that distinguishes contenders: file (the name of the file), or a label that the file contains")
 	fl.StringVar(&f.group, "group", "",
-		"print geometric means for each value of this `label`: file (the name of the file), or a label that the file contains")
+		"print geometric means for each value of a `label`: file (the name of the file), or a label that the file contains")
 	fl.StringVar(&f.baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
 	fl.IntSliceVar(&f.looks, "looks", nil,
 		"numbers of `blocks` after which to decide (default "+joinCommas(analysis.DefaultLooks)+")")

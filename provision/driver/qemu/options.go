@@ -164,8 +164,8 @@ var specs = []param.Spec{
 	{Name: optDebugPort, Kind: param.Text,
 		Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
 			"0x80 (POST codes). A recording of the workload boot then contains what the guest writes to this port: each " +
-			"line of text or POST code, with its time. The machine waits to start until bakeoff reads the port. Each write " +
-			"to the port slows the guest."},
+			"line of text or POST code, with its time. The machine waits to start until bakeoff reads the port. " +
+			"Each write to the port slows the guest."},
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "Name of the kernel package to install from the image's distribution. Without this option, bakeoff " +
 			"installs the distribution's kernel package for virtual machines. linux-image-amd64 has the drivers for " +
