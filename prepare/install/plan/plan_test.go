@@ -48,24 +48,31 @@ func mustPlan(t *testing.T, s *spec.Spec, facts Target) *Plan {
 	return p
 }
 
+// golden returns the specification and the facts of a golden plan.
+func golden(t *testing.T, name string) (*spec.Spec, Target) {
+	t.Helper()
+	s, err := spec.Parse(name+".yaml", read(t, name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, facts := article(t)
+	if name != "article" {
+		facts.RAM, facts.Disks[0].Size = 4<<30, 64<<30
+	}
+	if name == "netbsd" {
+		facts.Disks[0].ByID, facts.Disks[0].Path = "", "/dev/wd0"
+	}
+	if name == "mirror" {
+		facts.Disks = append(facts.Disks, secondDisk(facts.Disks[0]))
+	}
+	return s, facts
+}
+
 // TestGolden compares the plan for a machine with NVMe, 16 GB and UEFI, and those of the
 // other recipes for a small machine.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"article", "debian12", "debian13", "netbsd", "mirror", "grub"} {
-		s, err := spec.Parse(name+".yaml", read(t, name+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, facts := article(t)
-		if name != "article" {
-			facts.RAM, facts.Disks[0].Size = 4<<30, 64<<30
-		}
-		if name == "netbsd" {
-			facts.Disks[0].ByID, facts.Disks[0].Path = "", "/dev/wd0"
-		}
-		if name == "mirror" {
-			facts.Disks = append(facts.Disks, secondDisk(facts.Disks[0]))
-		}
+		s, facts := golden(t, name)
 		got := mustPlan(t, s, facts).String()
 		if *update {
 			if err := os.WriteFile("testdata/"+name+".txt", []byte(got), 0o644); err != nil {
