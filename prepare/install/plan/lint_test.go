@@ -25,35 +25,59 @@ type made struct {
 	files fstest.MapFS
 }
 
-// TestPlansPassLint judges the systems that the golden plans make.
+// TestPlansPassLint judges the systems that the golden plans make, and those of plans without encryption, without
+// hibernation or swap, without EFI variables, and on sectors of 4096 bytes.
 func TestPlansPassLint(t *testing.T) {
 	for _, name := range []string{"article", "debian12", "debian13", "netbsd", "mirror", "grub"} {
-		s, facts := golden(t, name)
-		m := made{Plan: mustPlan(t, s, facts), spec: s, files: fstest.MapFS{}}
-		m.System.Schema, m.RAMBytes, m.Hibernation = installed.Schema, facts.RAM, s.Hibernate
-		m.install(t)
-		for _, f := range lint.Check(m.System, m.files) {
-			t.Errorf("%s: %+v", name, f)
+		for bits := range 16 {
+			s, facts := golden(t, name)
+			if name == "netbsd" && bits > 0 {
+				break
+			}
+			if bits&1 > 0 {
+				s.Encryption, s.Secrets.Pool = "off", ""
+			}
+			if bits&2 > 0 {
+				s.Hibernate = false
+				if bits&4 > 0 {
+					s.Secrets.Swap = ""
+				}
+			}
+			facts.EFIVars = bits&4 == 0
+			if bits&8 > 0 {
+				for i := range facts.Disks {
+					facts.Disks[i].Logical = 4096
+				}
+			}
+			for _, f := range lint.Check(makes(t, mustPlan(t, s, facts), s, facts)) {
+				t.Errorf("%s %04b: %+v", name, bits, f)
+			}
 		}
 	}
 	// A plan with a fault is not clean.
 	s, facts := golden(t, "article")
 	p := mustPlan(t, s, facts)
 	p.Step("cmdline").Argv[2] = "org.zfsbootmenu:commandline=ro"
-	m := made{Plan: p, spec: s, files: fstest.MapFS{}}
-	m.System.Schema, m.RAMBytes, m.Hibernation = installed.Schema, facts.RAM, true
-	m.install(t)
-	if found := lint.Check(m.System, m.files); len(found) != 2 {
+	if found := lint.Check(makes(t, p, s, facts)); len(found) != 2 {
 		t.Errorf("a command line without %%{parent} and resume=: %+v", found)
 	}
 }
 
-func (m *made) install(t *testing.T) {
+// makes returns the facts and the files of the system that a plan makes.
+func makes(t *testing.T, p *Plan, s *spec.Spec, facts Target) (installed.System, fs.FS) {
+	t.Helper()
+	m := made{Plan: p, spec: s, files: fstest.MapFS{}}
+	m.System.Schema, m.RAMBytes, m.Hibernation = installed.Schema, facts.RAM, s.Hibernate
+	m.install(t, facts)
+	return m.System, m.files
+}
+
+func (m *made) install(t *testing.T, facts Target) {
 	t.Helper()
 	m.Modes, m.Packages, m.Datasets = map[string]string{}, map[string]string{}, map[string]installed.Dataset{}
 	m.Pools, m.ESPFiles = map[string]installed.Pool{}, map[string]map[string]string{}
 	m.Blkid, m.Initramfs = map[string]map[string]string{}, map[string]installed.Initramfs{}
-	m.EFI, m.Firmware = &installed.EFI{}, installed.Firmware{Mode: "uefi", EFIVars: new(true), SecureBoot: new(false)}
+	m.EFI, m.Firmware = &installed.EFI{}, installed.Firmware{Mode: "uefi", EFIVars: &facts.EFIVars, SecureBoot: new(false)}
 	m.OS = map[string]installed.OS{"void-zfs": {ID: "void", Version: "rolling", Init: "runit"},
 		"netbsd-zfs": {ID: "netbsd", Version: "11.0", Init: "rc"}, "debian-zfs": {ID: "debian", Init: "systemd",
 			Version: map[string]string{"bookworm": "12", "trixie": "13"}[m.spec.Release]}}[m.Recipe]
