@@ -80,8 +80,9 @@ func (a *app) installProbe() *cobra.Command {
 		Short: "Print the facts of a machine that lint and plan read",
 		Long: `probe prints the facts of a machine as JSON, in the form that lint and plan read with
 --facts: memory, firmware, disks and what uses each disk, pools, boot entries, kernels,
-initial RAM disks, packages and services. It changes nothing. Unknown facts are null. Run it
-as root: other users cannot read all facts.`,
+initial RAM disks, packages, services and configuration files. The facts never contain the
+content of a key. probe changes nothing. Unknown facts are null. Run probe as root: other
+users cannot read all facts.`,
 		Example: `  bakeoff install probe > facts.json
   bakeoff install probe --host root@rescue > facts.json
   bakeoff install probe --image out.raw > facts.json`,
