@@ -695,6 +695,13 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.Blkid = map[string]map[string]string{"/dev/dk2": {"TYPE": "zfs_member", "LABEL": "rpool"},
 				"/dev/dk7": {"TYPE": "zfs_member", "LABEL": "rpool"}}
 		}, "netbsd-second-rpool", "/dev/dk7"},
+		{netbsdMachine, func(m *machine) {
+			m.pool("rpool", func(p *installed.Pool) {
+				p.VDevs, p.Props["guid"] = []string{"/dev/wedges/rpool"}, "11"
+			})
+			m.Blkid = map[string]map[string]string{"/dev/dk2": {"TYPE": "zfs_member", "LABEL": "rpool", "UUID": "11"},
+				"/dev/dk5": {"TYPE": "zfs_member", "LABEL": "rpool", "UUID": "12"}}
+		}, "netbsd-second-rpool", "/dev/dk5"},
 		{netbsdMachine, func(m *machine) { m.write("stand/amd64/10.1", "") },
 			"netbsd-root-modules", "stand/amd64"},
 		{signedMachine, func(m *machine) { m.Kernels[0].ZFSModuleKey = new("") }, "secure-boot", "firmware"},

@@ -281,7 +281,7 @@ func (l *linter) checkBSDPool() {
 	for _, dev := range slices.Sorted(maps.Keys(l.Blkid)) {
 		switch b := l.Blkid[dev]; {
 		case b["TYPE"] != "zfs_member" || b["LABEL"] != name:
-		case ours(dev):
+		case b["UUID"] != "" && b["UUID"] == p.Props["guid"], ours(dev):
 			known = true
 		default:
 			others = append(others, dev)

@@ -52,6 +52,7 @@ func admit(s *spec.Spec, t Target) ([]Disk, int64, error) {
 	if len(disks) == 2 {
 		all.mirror(disks[0], disks[1])
 	}
+	all.namesakes(s, t, disks)
 	return disks, swap, errors.Join(all...)
 }
 
@@ -63,6 +64,23 @@ func (r *refusals) mirror(a, b Disk) {
 	if a.Logical != b.Logical {
 		r.add("choose disks with sectors of one size", "%s has sectors of %d bytes, and %s of %d", a.Path, a.Logical,
 			b.Path, b.Logical)
+	}
+}
+
+// namesakes refuses other disks that have a pool of the same name: the new system imports its pool by this name.
+func (r *refusals) namesakes(s *spec.Spec, t Target, disks []Disk) {
+	for _, l := range t.Labels {
+		ours := l.Pool == poolName(s) || l.Pool == bootPool && usesGRUB(s)
+		written := slices.ContainsFunc(disks, func(d Disk) bool { return d.Path == l.Disk })
+		if !ours || written || strings.HasPrefix(l.Disk, "/dev/loop") {
+			continue
+		}
+		what := "may find the wrong one, or none"
+		if s.Recipe == "netbsd-zfs" {
+			what = "imports any pool of this name by force"
+		}
+		r.add("detach that disk, or give its pool another name: zpool import -N GUID other; zpool export other",
+			"%s has another pool called %s: the new system %s", l.Device, l.Pool, what)
 	}
 }
 

@@ -258,6 +258,10 @@ func TestRefusals(t *testing.T) {
 			t.SecureBoot = new(true)
 			*s = spec.Spec{Recipe: "netbsd-zfs", Disk: s.Disk}
 		},
+		"/dev/sdb2 has another pool called zroot": func(_ *spec.Spec, t *Target) {
+			t.Labels = []Label{{"/dev/nvme0n1p3", "/dev/nvme0n1", "zroot"}, {"/dev/sdb1", "/dev/sdb", "bpool"},
+				{"/dev/sdb2", "/dev/sdb", "zroot"}}
+		},
 		"sectors of 520 bytes": func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)
@@ -274,6 +278,20 @@ func TestRefusals(t *testing.T) {
 	s, facts := article(t)
 	facts.Disks[0].Signatures, s.Destroy = []string{"ntfs"}, []string{"ntfs"}
 	mustPlan(t, s, facts)
+	// Labels on the disk that is written go, and those of another name disturb nothing.
+	facts.Labels = []Label{{"/dev/nvme0n1p3", "/dev/nvme0n1", "zroot"}, {"/dev/sdb1", "/dev/sdb", "bpool"},
+		{"/dev/loop0", "/dev/loop0", "zroot"}, {"/dev/sdb2", "/dev/sdb", "tank"}}
+	mustPlan(t, s, facts)
+	s, facts = golden(t, "netbsd")
+	facts.Labels = []Label{{"/dev/dk3", "/dev/wd1", "rpool"}}
+	if _, err := New(s, facts); err == nil || !strings.Contains(err.Error(), "imports any pool of this name by force") {
+		t.Errorf("a second rpool: %v", err)
+	}
+	f := installed.System{Disks: []installed.Disk{{Name: "wd1", Partitions: []installed.Partition{{Device: "/dev/dk3"}}}},
+		Blkid: map[string]map[string]string{"/dev/dk3": {"TYPE": "zfs_member", "LABEL": "rpool"}, "/dev/dk4": {}}}
+	if got := TargetOf(f).Labels; len(got) != 1 || got[0] != facts.Labels[0] {
+		t.Errorf("labels %+v", got)
+	}
 }
 
 // TestRead reads back what a plan writes, and refuses one that was changed.

@@ -17,9 +17,13 @@ type Target struct {
 	Pools      []string `json:"pools"` // those that are imported
 	ZFS        string   `json:"-"`     // version of OpenZFS there, "" is unknown; it changes no identity
 	Disks      []Disk   `json:"disks"`
+	Labels     []Label  `json:"-"` // those of pools that blkid finds; they change no identity
 	// MOK are the names of the enrolled keys of the machine owner; nil is unknown. It changes no identity.
 	MOK []string `json:"-"`
 }
+
+// Label is a label of a pool on a partition, or on a disk.
+type Label struct{ Device, Disk, Pool string }
 
 // Disk is a disk of the target. Users are what uses it or a part of it
 // ("mounted on /", "swap", "pool tank"), Signatures what wipefs finds on it.
@@ -61,6 +65,11 @@ func TargetOf(s installed.System) Target {
 			to.Parts = append(to.Parts, p.Device)
 		}
 		t.Disks = append(t.Disks, to)
+		for _, dev := range append([]string{to.Path}, to.Parts...) {
+			if b := s.Blkid[dev]; b["TYPE"] == "zfs_member" && b["LABEL"] != "" {
+				t.Labels = append(t.Labels, Label{dev, to.Path, b["LABEL"]})
+			}
+		}
 	}
 	return t
 }

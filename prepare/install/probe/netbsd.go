@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +45,18 @@ func (m machine) readNetBSD(s *installed.System) {
 	if !ok {
 		return
 	}
-	s.Disks = []installed.Disk{}
+	s.Disks, s.Blkid = []installed.Disk{}, map[string]map[string]string{}
 	for _, name := range strings.Fields(names) {
 		if d, ok := m.bsdDisk(name); ok {
 			s.Disks = append(s.Disks, d)
+		}
+		for _, f := range wedgeLine.FindAllStringSubmatch(m.run("dkctl", name, "listwedges"), -1) {
+			if f[2] != "zfs" {
+				continue
+			}
+			if l := labelOf(m.run("zdb", "-l", "/dev/"+f[1])); l["name"] != "" {
+				s.Blkid["/dev/"+f[1]] = map[string]string{"TYPE": "zfs_member", "LABEL": l["name"], "UUID": l["pool_guid"]}
+			}
 		}
 	}
 }
@@ -90,6 +99,12 @@ func (m machine) bsdDisk(name string) (d installed.Disk, ok bool) {
 	parts := map[string]string{} // the types of the wedges, by name
 	for _, f := range wedgeLine.FindAllStringSubmatch(wedges, -1) {
 		parts[f[1]] = f[2]
+	}
+	if haveWedges {
+		d.Partitions = []installed.Partition{}
+		for _, name := range slices.Sorted(maps.Keys(parts)) {
+			d.Partitions = append(d.Partitions, installed.Partition{Device: "/dev/" + name})
+		}
 	}
 	mounted, haveMounts := m.output("mount")
 	swaps, haveSwaps := m.output("swapctl", "-l")

@@ -289,6 +289,7 @@ func netbsdMachine() recorded {
 		"dkctl wd1 listwedges": "/dev/rwd1: no wedges configured\n",
 		"mount": "/dev/dk0 on /efi type msdos (local)\n/dev/dk3 on /boot-ffs type ffs (local)\n" +
 			"rpool/ROOT on / type zfs (local)\nkernfs on /kern type kernfs (local)\n",
+		"zdb -l /dev/dk1":        strings.Replace(label, "zroot", "rpool", 1),
 		"swapctl -l":             "Device 1K-blocks Used Avail Capacity Priority\n/dev/wd0b 262144 0 262144 0% 0\n",
 		"zpool list -Hv -o name": "rpool\n\tdk1\t-\n",
 		"gpt show wd0": "  start  size  index  contents\n 0 1  PMBR\n 1 1  Pri GPT header\n 2048 262144 1  " +
@@ -309,7 +310,13 @@ func TestNetBSD(t *testing.T) {
 		Target: "/boot-ffs", Type: "ffs"}, {Source: "rpool/ROOT", Target: "/", Type: "zfs"}}; !slices.Equal(s.Mounts, want) {
 		t.Errorf("mounts %+v", s.Mounts)
 	}
+	if b := s.Blkid["/dev/dk1"]; len(s.Blkid) != 1 || b["LABEL"] != "rpool" || b["UUID"] != "12345678901234567890" {
+		t.Errorf("labels %v", s.Blkid)
+	}
 	used, empty := s.Disks[0], s.Disks[1]
+	if p := used.Partitions; len(p) != 2 || p[0].Device != "/dev/dk0" || empty.Partitions == nil || len(empty.Partitions) > 0 {
+		t.Errorf("partitions %+v and %+v", p, empty.Partitions)
+	}
 	if want := []string{"mounted on /efi", "swap on /dev/wd0b", "pool rpool"}; !slices.Equal(used.Users, want) {
 		t.Errorf("users %q, want %q", used.Users, want)
 	}
