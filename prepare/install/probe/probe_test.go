@@ -314,8 +314,8 @@ func TestNetBSD(t *testing.T) {
 		t.Errorf("labels %v", s.Blkid)
 	}
 	used, empty := s.Disks[0], s.Disks[1]
-	if p := used.Partitions; len(p) != 2 || p[0].Device != "/dev/dk0" || empty.Partitions == nil || len(empty.Partitions) > 0 {
-		t.Errorf("partitions %+v and %+v", p, empty.Partitions)
+	if p, q := used.Partitions, empty.Partitions; len(p) != 2 || p[0].Device != "/dev/dk0" || q == nil || len(q) > 0 {
+		t.Errorf("partitions %+v and %+v", p, q)
 	}
 	if want := []string{"mounted on /efi", "swap on /dev/wd0b", "pool rpool"}; !slices.Equal(used.Users, want) {
 		t.Errorf("users %q, want %q", used.Users, want)
