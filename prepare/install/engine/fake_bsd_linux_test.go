@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -404,12 +405,28 @@ func (m *machine) asNetBSD() {
 	}
 	m.bsd = true
 	m.repository()
+	if err := bsdFolders(); err != nil {
+		m.t.Fatal(err)
+	}
 	for _, dir := range []string{"/altroot", "/dev/wedges"} {
 		if os.Mkdir(dir, 0o755) == nil {
 			m.t.Cleanup(func() { _ = os.Remove(dir) })
 		}
 	}
 }
+
+// bsdFolders waits until no other process runs these tests: the folders have fixed names, and whoever ends
+// first removes them. The lock lasts as long as the process.
+var bsdFolders = sync.OnceValue(func() error {
+	f, err := os.Open("/dev")
+	if err == nil {
+		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
+		bsdLock = f // a file that is not in use any more would be closed
+	}
+	return err
+})
+
+var bsdLock *os.File
 
 // bsdPlan makes the plan from what the probe sees, with more lines of the specification.
 func (m *machine) bsdPlan(more string) *plan.Plan {
