@@ -25,7 +25,8 @@ const bind = `pbind -b "$1" $$ >/dev/null && shift && exec "$@"`
 // pbind(8), psrset(8) and poolbind(8) of illumos.
 func Prefix(goos, agent string, cpus []int, set string) ([]string, error) {
 	if set != "" && goos != "illumos" {
-		return nil, fault.WithFix(fault.New(fault.Unsupported, "processor-set is for illumos, and this is %s", goos),
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "processor-set works only on illumos, and this "+
+			"machine runs %s", goos),
 			"remove processor-set")
 	}
 	list := probe.FormatCPUs(cpus)

@@ -46,18 +46,20 @@ func (e Environment) CheckStart(p Program, from, to string) error {
 	switch {
 	case p.Script:
 		if e.Has(p.Interpreter) == Missing {
-			return fault.WithFix(fault.New(fault.Invalid, "%s is a script for %s, which %s does not have", from, p.Interpreter,
+			return fault.WithFix(fault.New(fault.Invalid, "the script %s needs the interpreter %s, which %s does "+
+				"not have", from, p.Interpreter,
 				e.Name), "bring the interpreter, too, or name another one in the first line")
 		}
 		return nil
 	case p.System == "":
 		return nil
 	case p.System != "linux":
-		return fault.WithFix(fault.New(fault.Invalid, "%s is a program for %s, and %s runs Linux", from, p.System, e.Name),
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a program for %s, but %s runs Linux", from, p.System, e.Name),
 			"build it for Linux, in Go with GOOS=linux")
 	case e.Arch != "" && p.Arch != e.Arch && !(p.Arch == "386" && e.Arch == "amd64"):
 		other := cmp.Or(p.Arch, "another processor")
-		return fault.WithFix(fault.New(fault.Invalid, "%s is a program for %s, and %s is %s", from, other, e.Name, e.Arch),
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a program for %s, but the architecture of %s is %s",
+			from, other, e.Name, e.Arch),
 			"build it for "+e.Arch+", in Go with GOARCH="+e.Arch)
 	case p.Interpreter == "":
 		return nil

@@ -61,7 +61,8 @@ func TestLoaderAndLibrariesInARoot(t *testing.T) {
 			"statically (Go: CGO_ENABLED=0, " +
 			"C: -static), or use an image with musl, such as alpine": e.CheckStart(Program{System: "linux", Arch: "amd64",
 			Interpreter: "/lib/ld-musl-x86_64.so.1"}, "app", "/opt/app"),
-		"app is a program for arm64, and image debian:x is amd64": e.CheckStart(Program{System: "linux", Arch: "arm64"},
+		"app is a program for arm64, but the architecture of image debian:x is " +
+			"amd64": e.CheckStart(Program{System: "linux", Arch: "arm64"},
 			"app", "/opt/app"),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -113,8 +113,8 @@ func (l Layout) AdoptOf(ctx context.Context, host conn.Conn, label string, pid i
 	}
 	if g.name = groupOf(string(text)); id == "" || !strings.Contains(g.name, id) {
 		return nil, fault.New(fault.Lab,
-			"control group %s: process %d is in the group %q, which is not that of the container %s: does the engine run "+
-				"on this host?", label, pid, g.name, id)
+			"control group %s: process %d is in the group %q instead of that of the container %s: does the engine "+
+				"run on this host?", label, pid, g.name, id)
 	}
 	if g.dirs, err = g.exists(ctx); err != nil {
 		return nil, err
@@ -598,7 +598,7 @@ func (g *Group) Kill(ctx context.Context) error {
 			}
 		}
 		if sleep.For(ctx, wait) != nil {
-			return fault.New(fault.Lab, "control group %s: processes %v do not die", g.label, pids)
+			return fault.New(fault.Lab, "control group %s: the processes %v do not end", g.label, pids)
 		}
 	}
 }

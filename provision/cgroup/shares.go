@@ -54,7 +54,7 @@ func (g *Group) SetSwap(ctx context.Context, swap unit.Bytes) error {
 	}
 	err := g.files.WriteFile(ctx, path.Join(dir, name), []byte(strconv.FormatInt(int64(value), 10)))
 	if fault.Is(err, fault.NotFound) {
-		return fault.New(fault.Unsupported, "swap: the kernel does not limit it")
+		return fault.New(fault.Unsupported, "the kernel does not limit swap")
 	}
 	if err == nil && name == withSwap { // how readily the kernel swaps; 0 is not at all
 		readily := map[bool]string{true: "60", false: "0"}[swap > 0]
@@ -112,5 +112,5 @@ func (g *Group) enter(ctx context.Context, hierarchy string) (string, error) {
 			break
 		}
 	}
-	return "", fault.New(fault.Lab, "control group %s: not all processes enter %s", g.label, dir)
+	return "", fault.New(fault.Lab, "control group %s: bakeoff could not move all processes into %s", g.label, dir)
 }

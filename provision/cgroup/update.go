@@ -111,7 +111,7 @@ func (g *Group) changeMemory(ctx context.Context, before, memory unit.Bytes) err
 	}
 	dir := g.v2Dir()
 	if dir == "" {
-		return fault.New(fault.Lab, "the group has no controller memory")
+		return fault.New(fault.Lab, "the control group has no memory controller")
 	}
 	if memory > before {
 		return g.files.WriteFile(ctx, path.Join(dir, "memory.max"), value)

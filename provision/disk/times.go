@@ -44,7 +44,7 @@ func SetTimes(f file, offset int64, seconds uint32) error {
 	}
 	if le.Uint16(super[56:]) != extMagic || perGroup == 0 || inodeSize < 128 || inodeSize > block || descriptor < 32 ||
 		descriptor > 1024 || incompatible&metaBlockGroups != 0 || le.Uint32(super[100:])&metadataChecksums != 0 {
-		return errors.New("the file system is not the ext4 that mke2fs was asked for")
+		return errors.New("mke2fs created a different file system than the requested ext4")
 	}
 	table := int64(le.Uint32(super[20:])+1) * block // the block after the superblock
 	group := make([]byte, descriptor)

@@ -73,7 +73,7 @@ func pack(ctx context.Context, src Source, dst string, say func(string)) (Facts,
 	case err != nil:
 		return Facts{}, fault.Wrap(fault.Invalid, src.Name, err)
 	case at.IsDir() && src.Mode != 0:
-		return Facts{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder, and mode is for a file", src.Name),
+		return Facts{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder; a mode can be set only for a file", src.Name),
 			"remove mode: files of a folder keep their permissions")
 	case at.IsDir():
 		err = p.folder(src.Path)

@@ -16,26 +16,26 @@ var signs = []struct {
 }{
 	{lazy.Compile(`Out of memory and no killable processes|System is deadlocked on memory|` +
 		`Initramfs unpacking failed: write error`), "the guest ran out of memory: "},
-	{lazy.Compile(`bakeoff-agent: init: .*`), "its init failed: "},
-	{lazy.Compile(`Kernel panic - not syncing: (.*)`), "its kernel panicked: "},
+	{lazy.Compile(`bakeoff-agent: init: .*`), "the guest's init process failed: "},
+	{lazy.Compile(`Kernel panic - not syncing: (.*)`), "the guest's kernel panicked: "},
 	{lazy.Compile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},
-	{lazy.Compile(`BUG: .*|Oops: .*`), "its kernel failed: "},
+	{lazy.Compile(`BUG: .*|Oops: .*`), "the guest's kernel failed: "},
 	// The BSDs. NetBSD puts the time before its messages. Sources: panic in
 	// sys/kern/subr_prf.c of NetBSD and OpenBSD and vpanic in sys/kern/kern_shutdown.c of
 	// FreeBSD; parse_mount and parse_dir_ask in sys/kern/vfs_mountroot.c of FreeBSD, which
 	// also says that it tries again ("; retrying for"); setroot in sys/kern of NetBSD and
 	// OpenBSD; db_command_loop in sys/ddb/db_command.c of all three.
-	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "its kernel panicked: "},
+	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "the guest's kernel panicked: "},
 	{lazy.Compile(`(?m)^Mounting from .* failed with error -?[0-9]+[.:].*`),
-		"its kernel could not mount the root: "},
+		"the guest's kernel could not mount the root: "},
 	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?(root device(?: \(default [^)]*\))?:|mountroot>) *$`),
-		"its kernel asks on the console for the root: "},
+		"the guest's kernel asks on the console for the root: "},
 	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?(?:.*unknown device major 0x[0-9a-f]+.*)`),
-		"its kernel found no root (name one with root= in append): "},
+		"the guest's kernel found no root (name one with root= in append): "},
 	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?(init path(?: \(default [^)]*\))?:) *$`),
-		"its root has no /sbin/init, so its kernel asks for one on the console: "},
-	{lazy.Compile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "its kernel stopped in the debugger: "},
-	{lazy.Compile(`.*timecounter went backwards.*`), "its clock went backwards: "},
+		"the guest's root has no /sbin/init, so its kernel asks for one on the console: "},
+	{lazy.Compile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "the guest's kernel stopped in the debugger: "},
+	{lazy.Compile(`.*timecounter went backwards.*`), "the guest's clock went backwards: "},
 }
 
 // prompts end the console of a guest that waits for somebody: a question for the root or for

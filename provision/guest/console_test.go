@@ -36,31 +36,36 @@ func TestExcerptHasTheReason(t *testing.T) {
 // Messages of kernels that are not Linux. A console ends at a prompt without a newline.
 func TestDiagnoseOtherSystems(t *testing.T) {
 	for text, want := range map[string]string{
-		"[   1.0000] panic: a message of this test\n[   1.0000] cpu0: Begin traceback...\n": "its kernel panicked: " +
+		"[   1.0000] panic: a message of this test\n[   1.0000] cpu0: Begin traceback...\n": "the guest's kernel panicked: " +
 			"a message of this test",
-		"panic: another message\ncpuid = 0\n":      "its kernel panicked: another message",
-		"panic: a third one\nStopped at\nddb{0}> ": "its kernel panicked: a third one",
+		"panic: another message\ncpuid = 0\n":      "the guest's kernel panicked: another message",
+		"panic: a third one\nStopped at\nddb{0}> ": "the guest's kernel panicked: a third one",
 		"words about panic: nothing\n":             "",
-		"timecounter went backwards\n":             "its clock went backwards: timecounter went backwards",
-		"[ 1.0] boot device: <unknown>\n[ 1.0] root device: ": "its kernel asks on the console for the root: " +
+		"timecounter went backwards\n":             "the guest's clock went backwards: timecounter went backwards",
+		"[ 1.0] boot device: <unknown>\n[ 1.0] root device: ": "the guest's kernel asks on the console for the root: " +
 			"root device:",
-		"[ 1.0] root device (default ld0a): ": "its kernel asks on the console for the root: root device (default ld0a):",
-		"Mounting from ufs:/dev/x failed with error 19.\n\nmountroot> ": "its kernel could not mount the root: " +
+		"[ 1.0] root device (default ld0a): ": "the guest's kernel asks on the console for the root: root device " +
+			"(default ld0a):",
+		"Mounting from ufs:/dev/x failed with error 19.\n\nmountroot> ": "the guest's kernel could not mount the root: " +
 			"Mounting from ufs:/dev/x failed with error 19.",
-		"Mounting from ufs:/dev/x failed with error 2: unknown file system.\r\n": "its kernel could not mount the root: " +
+		"Mounting from ufs:/dev/x failed with error 2: unknown file system.\r\n": "the guest's kernel could not " +
+			"mount the root: " +
 			"Mounting from ufs:/dev/x failed with error 2: unknown file system.",
 		"Mounting from ufs:/dev/x failed with error 16; retrying for 3 more seconds\n": "",
-		"mountroot> ":                     "its kernel asks on the console for the root: mountroot>",
+		"mountroot> ":                     "the guest's kernel asks on the console for the root: mountroot>",
 		"[ 1.0] root device type: x\n":    "",
-		"Stopped in pid 0.1\ndb{0}> ":     "its kernel stopped in the debugger: db{0}>",
-		"KDB: enter: Break\ndb> ":         "its kernel stopped in the debugger: db>",
+		"Stopped in pid 0.1\ndb{0}> ":     "the guest's kernel stopped in the debugger: db{0}>",
+		"KDB: enter: Break\ndb> ":         "the guest's kernel stopped in the debugger: db>",
 		"the db> of something else\n":     "",
 		"[ 1.0] kernel boot time: 14ms\n": "",
-		"[ 1.0] root on ld0a: unknown device major 0xffff\n[ 1.0] root device: ": "its kernel asks on the console for the " +
+		"[ 1.0] root on ld0a: unknown device major 0xffff\n[ 1.0] root device: ": "the guest's kernel asks on the " +
+			"console for the " +
 			"root: root device:",
-		"[ 1.0] unknown device major 0xffff\n": "its kernel found no root (name one with root= in append): [ 1.0] unknown " +
+		"[ 1.0] unknown device major 0xffff\n": "the guest's kernel found no root (name one with root= in " +
+			"append): [ 1.0] unknown " +
 			"device major 0xffff",
-		"[ 1.0] init path (default /sbin/init): ": "its root has no /sbin/init, so its kernel asks for one on the console: " +
+		"[ 1.0] init path (default /sbin/init): ": "the guest's root has no /sbin/init, so its kernel asks for " +
+			"one on the console: " +
 			"init path (default /sbin/init):",
 	} {
 		if got := Diagnose([]byte(text)); got != want {

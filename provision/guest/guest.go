@@ -239,7 +239,7 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 		err = c.Call(boot, "boot", nil, &e.Boot)
 	}
 	if err == nil && e.Boot.Error != "" {
-		err = fault.New(fault.Subject, "its init failed: %s", safetext.Line(e.Boot.Error))
+		err = fault.New(fault.Subject, "the guest's init process failed: %s", safetext.Line(e.Boot.Error))
 	}
 	if err == nil || ctx.Err() != nil {
 		return err

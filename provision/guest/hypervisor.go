@@ -61,7 +61,8 @@ func (h Hypervisor) New(ctx context.Context, d driver.Driver, host conn.Conn, sp
 	found, err := h.Reap(ctx, host, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
 	for _, f := range found {
 		if strings.HasPrefix(f, "process ") {
-			err = fault.WithFix(fault.New(fault.Lab, "%s already has this label", f), "run `bakeoff clean`")
+			err = fault.WithFix(fault.New(fault.Lab, "another environment with this label is still running: %s", f),
+				"run `bakeoff clean`")
 		}
 	}
 	if err == nil && len(found) > 0 {

@@ -31,7 +31,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
-		return 0, fault.New(fault.Invalid, "longer than %d bytes", kernel.MaxImage)
+		return 0, fault.New(fault.Invalid, "the kernel is longer than %d bytes", kernel.MaxImage)
 	}
 	return l.w.Write(p)
 }

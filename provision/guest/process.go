@@ -135,7 +135,7 @@ func (p *Process) Until(ctx context.Context, timeout time.Duration, try func() e
 		case <-p.ended:
 			return p.explainEnd("")
 		case <-end:
-			return p.withOutput(fault.New(fault.Subject, "it did not answer within %v: %v", timeout, err))
+			return p.withOutput(fault.New(fault.Subject, "the guest did not answer within %v: %v", timeout, err))
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -201,7 +201,7 @@ func (p *Process) withOutput(err error) error {
 	if said == "" {
 		return fault.New(fault.Of(err), "%w (it printed nothing)", err)
 	}
-	return fault.New(fault.Of(err), "%w\nthe end of what it printed:\n%s", err, said)
+	return fault.New(fault.Of(err), "%w\nthe end of its output:\n%s", err, said)
 }
 
 func (p *Process) describe() []byte {

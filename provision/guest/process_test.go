@@ -33,7 +33,7 @@ func TestEndOfProcess(t *testing.T) {
 		says   string
 	}{
 		{"", nil, nil, fault.Subject, "vm has ended (exit code 3) (it printed nothing)"},
-		{"bad\x1b[2J\n", nil, nil, fault.Subject, "the end of what it printed:\nbad"},
+		{"bad\x1b[2J\n", nil, nil, fault.Subject, "the end of its output:\nbad"},
 		{"", nil, lab, fault.Lab, "it refused its arguments"},
 		{"", fault.New(fault.Lab, "the host is gone"), nil, fault.Lab, "vm: the host is gone"},
 		{"", fault.New(fault.Lab, "the host is gone"), lab, fault.Lab, "vm: the host is gone"},
@@ -56,9 +56,9 @@ func TestEndOfProcess(t *testing.T) {
 // The reason does not repeat what the line of the console says.
 func TestReasonsAreSaidOnce(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"[    1.0] Kernel panic - not syncing: VFS: no root\r\n", "its kernel panicked: VFS: no root"},
-		{"BUG: kernel NULL pointer dereference\n", "its kernel failed: BUG: kernel NULL pointer dereference"},
-		{"bakeoff-agent: init: no port\n", "its init failed: bakeoff-agent: init: no port"},
+		{"[    1.0] Kernel panic - not syncing: VFS: no root\r\n", "the guest's kernel panicked: VFS: no root"},
+		{"BUG: kernel NULL pointer dereference\n", "the guest's kernel failed: BUG: kernel NULL pointer dereference"},
+		{"bakeoff-agent: init: no port\n", "the guest's init process failed: bakeoff-agent: init: no port"},
 		{"Welcome\n", ""},
 	} {
 		if got := Diagnose([]byte(c.line)); got != c.want {

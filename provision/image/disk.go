@@ -27,7 +27,7 @@ func ForMachines(ref string, boots bool) error {
 	if err != nil || r.Kind != reference.Disk || boots {
 		return nil // another error of the reference is for others to report
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "image %s is the disk of a machine, and the driver starts no machine",
+	return fault.WithFix(fault.New(fault.Invalid, "image %s is the disk of a machine, but the driver starts no machines",
 		ref),
 		"use the driver qemu or firecracker, or mount the disk and write rootfs: with its folder")
 }
@@ -37,7 +37,7 @@ func ForMachines(ref string, boots bool) error {
 func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, error) {
 	before, err := os.Stat(ref.Path)
 	if err == nil && !before.Mode().IsRegular() {
-		err = errors.New("it is not a file")
+		err = errors.New("the path does not name a regular file")
 	}
 	if err != nil {
 		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a raw or qcow2 file")

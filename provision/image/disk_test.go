@@ -84,7 +84,7 @@ func TestDisks(t *testing.T) {
 		}
 	}
 	s.refused = nil
-	for name, want := range map[string]string{"none": "no such file", "root": "is not a file",
+	for name, want := range map[string]string{"none": "no such file", "root": "does not name a regular file",
 		"root/word": "neither a partition table"} {
 		_, err := s.Get(t.Context(), Request{Ref: "disk:" + filepath.Join(dir, name), Disk: true})
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {

@@ -166,7 +166,7 @@ func (s *Store) placeFiles(base Root, placed []Placed, digest, dir string) error
 func (s *Store) placeFile(root string, p Placed) error {
 	from := s.Packed(p.Digest)
 	if from == "" {
-		return fault.WithFix(fault.New(fault.Unsupported, "the files for %s are not in the cache any more", p.To),
+		return fault.WithFix(fault.New(fault.Unsupported, "the files for %s are no longer in the cache", p.To),
 			"start a new run")
 	}
 	parent, err := Inside(root, path.Dir(p.To))

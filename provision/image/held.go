@@ -206,7 +206,7 @@ func Ancestry(all []Stored, of Stored) ([]Stored, error) {
 		}
 		at = all[i]
 		if out = append(out, at); len(out) > maxChain {
-			return nil, fault.New(fault.Invalid, "%s has more than %d origins", of.Ref, maxChain)
+			return nil, fault.New(fault.Invalid, "the chain of origins of %s has more than %d images", of.Ref, maxChain)
 		}
 	}
 	return out, nil

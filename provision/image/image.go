@@ -276,8 +276,8 @@ func (s *Store) obtainRoot(ctx context.Context, req Request) (Root, error) {
 	}
 	if len(req.Files) > 0 {
 		if img.Dir == "" {
-			return Root{}, fault.WithFix(fault.New(fault.Invalid, "%s is a disk, and bakeoff cannot place files in a "+
-				"disk", req.Ref), noFiles)
+			return Root{}, fault.WithFix(fault.New(fault.Invalid, "%s is a disk image, and bakeoff cannot place "+
+				"files in disk images", req.Ref), noFiles)
 		}
 		if img, dir, err = s.derivedRoot(req, img); err != nil {
 			return Root{}, fault.Op("place files in "+req.Ref, err)
@@ -603,7 +603,7 @@ func readDescription(file string) (img Root, err error) {
 		return img, err
 	}
 	if err := json.Unmarshal(b, &img); err != nil {
-		return img, fmt.Errorf("%s: %w; remove its directory to rebuild it", file, err)
+		return img, fmt.Errorf("%s: %w; to rebuild the image, remove its directory", file, err)
 	}
 	return img, nil
 }

@@ -42,13 +42,13 @@ func (f forms) otherFormError(folder bool) error {
 			fix = "write docker-archive: and the tar file from which it was unpacked"
 		}
 		return fault.WithFix(fault.New(fault.Invalid,
-			"it contains the output of docker save or podman save, not a root file system"), fix)
+			"the file contains the output of docker save or podman save, not a root file system"), fix)
 	case f.layout && f.index:
 		fix := "write oci-archive:" + f.path
 		if folder {
 			fix = "write oci:" + f.path
 		}
-		return fault.WithFix(fault.New(fault.Invalid, "it holds an OCI image layout, and not a root file system"), fix)
+		return fault.WithFix(fault.New(fault.Invalid, "the file contains an OCI image layout, not a root file system"), fix)
 	}
 	return nil
 }

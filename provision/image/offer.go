@@ -77,7 +77,7 @@ func importable(ctx context.Context, c *source.Client, i source.Image) error {
 		if !startsTar(b) {
 			err := fault.New(fault.Unsupported, "%s", notTar(b))
 			if i.Volume && stream.IsStream(startOf(b)) {
-				err = fault.WithFix(fault.New(fault.Unsupported, "its file is the disk of a machine"),
+				err = fault.WithFix(fault.New(fault.Unsupported, "the image is the disk of a machine"),
 					"add --disk FILE, and name the disk with image: disk:FILE")
 			}
 			return err

@@ -99,10 +99,10 @@ func readTar(r io.Reader, from unpack.Layer) error {
 			return err
 		}
 		if err != nil {
-			return fault.New(fault.Invalid, "%s: it is not a tar file: %w", from.Name, err)
+			return fault.New(fault.Invalid, "%s is not a tar file: %w", from.Name, err)
 		}
 		if from.Plain && strings.HasPrefix(path.Base(h.Name), ".wh.") {
-			return fault.WithFix(fault.New(fault.Invalid, "%s holds %q: in a layer, this name removes a file", from.Name,
+			return fault.WithFix(fault.New(fault.Invalid, "%s contains %q: in a layer, this name removes a file", from.Name,
 				h.Name), "rename or remove the file")
 		}
 	}

@@ -58,14 +58,15 @@ func (s *Store) ImportVolume(
 // isVolume refuses an image whose file is not a ZFS stream, before much is downloaded.
 func (s *Store) isVolume(ctx context.Context, c *source.Client, i source.Image) error {
 	if i.Refused != "" || i.Reference != "" || len(i.Files) != 1 {
-		return fault.New(fault.Unsupported, "it is not a volume")
+		return fault.New(fault.Unsupported, "the image is not a volume")
 	}
 	b, err := c.Head(ctx, i.Files[0], headBytes)
 	if err != nil {
 		return err
 	}
 	if !stream.IsStream(startOf(b)) {
-		return fault.WithFix(fault.New(fault.Unsupported, "its file is not the ZFS stream of a volume"), "remove --disk")
+		return fault.WithFix(fault.New(fault.Unsupported, "the file of the image is not the ZFS stream of a "+
+			"volume"), "remove --disk")
 	}
 	return nil
 }

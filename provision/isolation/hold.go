@@ -44,7 +44,7 @@ func (e *Env) Hold(ctx context.Context, host conn.Conn, cmd conn.Cmd,
 		})
 		if err == nil {
 			_, errs := h.said()
-			err = fault.New(fault.Lab, "it ended with %v: %s", exit, bytes.TrimSpace(errs))
+			err = fault.New(fault.Lab, "the process that holds the environment ended with %v: %s", exit, bytes.TrimSpace(errs))
 		}
 		h.result = err
 	}()

@@ -77,7 +77,7 @@ func (i *Info) readELF(image []byte) error {
 	interpreted := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 	// Kernels of FreeBSD name an interpreter, too.
 	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN || i.System == "" && interpreted {
-		return errors.New("a program, a library or a module, not a kernel")
+		return errors.New("the file is a program, a library or a module, not a kernel")
 	}
 	return nil
 }

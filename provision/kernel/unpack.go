@@ -54,7 +54,7 @@ func decompress(name string, data []byte) ([]byte, error) {
 	}
 	out, err := io.ReadAll(io.LimitReader(r, maxUnpacked+1))
 	if len(out) > maxUnpacked {
-		return nil, fmt.Errorf("it has more than %d bytes unpacked", maxUnpacked)
+		return nil, fmt.Errorf("the unpacked data has more than %d bytes", maxUnpacked)
 	}
 	return out, err
 }
@@ -154,7 +154,7 @@ func lzop(data []byte) ([]byte, error) {
 			return nil, err
 		}
 		if len(out)+len(block) > maxUnpacked {
-			return nil, fmt.Errorf("it has more than %d bytes unpacked", maxUnpacked)
+			return nil, fmt.Errorf("the unpacked data has more than %d bytes", maxUnpacked)
 		}
 		out = append(out, block...)
 	}

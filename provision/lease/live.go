@@ -38,9 +38,9 @@ func (f Folder) InUse(ctx context.Context, here lock.Place, l Lease) (bool, erro
 	case f.Local && l.Ended():
 		return false, nil
 	}
-	return true, fault.New(fault.Lab, "cannot find out whether run %s is alive: it ran in the PID namespace %s, and "+
-		"its lock was another file (%s) than %s here (%s). Run `bakeoff clean` where the run was started, or after "+
-		"a reboot",
+	return true, fault.New(fault.Lab, "bakeoff cannot find out whether run %s is still active: the run has "+
+		"another PID namespace (%s), and its lock file (%s) is not the file %s here (%s). Run `bakeoff clean` "+
+		"where the run was started, or after a reboot",
 		l.Owner, l.PIDNamespace, l.File, f.LockFile(), here.File)
 }
 

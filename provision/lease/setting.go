@@ -118,7 +118,7 @@ func (l Lease) Restore(ctx context.Context, m Machine, dryRun bool) (changes []s
 	}
 	if len(kept) > 0 {
 		text := slices.Sorted(maps.Values(kept))
-		err = fault.WithFix(fault.New(fault.Lab, "kept the change of %s", strings.Join(text, "; ")),
+		err = fault.WithFix(fault.New(fault.Lab, "bakeoff did not restore the changed %s", strings.Join(text, "; ")),
 			"set it yourself with sysctl(8) if nothing needs it, then run bakeoff clean")
 	}
 	return changes, err

@@ -129,7 +129,8 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 	for line := range strings.Lines(string(out)) {
 		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") &&
 			!strings.HasPrefix(f[3], "fe80:") {
-			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s has the address %s: it may be in use", link, f[3]),
+			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s may be in use, because it has the address "+
+				"%s", link, f[3]),
 				"name an interface that nothing uses, or remove its address")
 		}
 	}

@@ -203,10 +203,12 @@ func Parse(text []byte, name string) (Proof, error) {
 		return Proof{}, fault.Wrap(fault.Invalid, "proof of "+name, err)
 	}
 	if p.Schema != Schema || p.Driver != name {
-		return Proof{}, fault.New(fault.Invalid, "proof of %s: it is for %q with schema %q", name, p.Driver, p.Schema)
+		return Proof{}, fault.New(fault.Invalid, "proof of %s: the file belongs to the driver %q and has the "+
+			"schema %q", name, p.Driver, p.Schema)
 	}
 	if ok, why := judge(name, p.Tests); ok != p.Passed {
-		return Proof{}, fault.New(fault.Invalid, "proof of %s: passed is %v, which its tests contradict (%s)", name,
+		return Proof{}, fault.New(fault.Invalid, "proof of %s: passed is %v, but the results of its tests "+
+			"contradict this (%s)", name,
 			p.Passed, why)
 	}
 	return p, nil

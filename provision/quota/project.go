@@ -65,7 +65,8 @@ func (p projects) Check(_ context.Context, dir string) error {
 		return fault.Wrap(fault.Unsupported, "the project of "+dir, err)
 	}
 	if inherited && id != 0 {
-		return fault.WithFix(fault.New(fault.Unsupported, "new files in %s get project %d, which somebody else has set", dir,
+		return fault.WithFix(fault.New(fault.Unsupported, "new files in %s get the quota project %d, which "+
+			"another program has set", dir,
 			id), "use another folder, or remove its project with `chattr -P`")
 	}
 	return nil
@@ -96,7 +97,7 @@ func (p projects) unused(dir string) (uint32, error) {
 			return id, err
 		}
 	}
-	return 0, fault.New(fault.Lab, "%d random projects of %s are all in use", tries, dir)
+	return 0, fault.New(fault.Lab, "all of %d random quota projects of %s are in use", tries, dir)
 }
 
 func (p projects) Limitable(_ context.Context, dir string) (bool, error) {
@@ -110,7 +111,7 @@ func (p projects) Limit(_ context.Context, dir string, gib int) error {
 		return err
 	}
 	if !ours(id) {
-		return fault.New(fault.Lab, "%s has project %d, which bakeoff has not set", dir, id)
+		return fault.New(fault.Lab, "the folder %s has the quota project %d, which another program has set", dir, id)
 	}
 	return p.kernel.limit(dir, id, uint64(gib)<<30)
 }

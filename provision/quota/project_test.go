@@ -110,7 +110,7 @@ func TestMakeFails(t *testing.T) {
 	dir := filepath.Join(at, "a")
 	k := newFake()
 	k.busy = tries
-	if err := (projects{kernel: k}).Make(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "all in use") {
+	if err := (projects{kernel: k}).Make(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "are in use") {
 		t.Error(err)
 	}
 	k.err = errors.New("broken")
@@ -139,7 +139,7 @@ func TestCheckProjects(t *testing.T) {
 			"the ext4 of /x has no project quotas", "mount it with the option prjquota"},
 		{"XFS mounted without prjquota", false, func(k *fake) { k.counts, k.enforces = false, false },
 			"the XFS of /x has no project quotas", "mount it with the option prjquota"},
-		{"in a project", false, func(k *fake) { k.of["/x"] = 7 }, "new files in /x get project 7",
+		{"in a project", false, func(k *fake) { k.of["/x"] = 7 }, "new files in /x get the quota project 7",
 			"use another folder, or remove its project with `chattr -P`"},
 		{"broken", false, func(k *fake) { k.err = errors.New("broken") }, "the project quotas of /x: broken", ""},
 	} {

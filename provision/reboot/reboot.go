@@ -41,10 +41,11 @@ func checkOther(m channel.Machine, boot string, own facts.Hardware) error {
 	by, _ := own.Same(m.Hardware)
 	switch {
 	case boot != "" && boot == m.Boot:
-		return fault.WithFix(fault.New(fault.Unsupported, "it is the machine that bakeoff runs on, or a container there: "+
-			"both have the same boot ID"), UseAnother)
+		return fault.WithFix(fault.New(fault.Unsupported, "the host is the machine that bakeoff runs on, or a "+
+			"container there: both have the same boot ID"), UseAnother)
 	case by != "":
-		return fault.WithFix(fault.New(fault.Unsupported, "it is the machine that bakeoff runs on: both have the %s", by),
+		return fault.WithFix(fault.New(fault.Unsupported, "the host is the machine that bakeoff runs on: both "+
+			"have the %s", by),
 			UseAnother)
 	case m.Boot == "":
 		return fault.New(fault.Unsupported, "bakeoff cannot distinguish two boots of this system")
@@ -153,7 +154,7 @@ func (r *rebooting) waitDown(ctx context.Context) error {
 		err := r.Alive(bounded)
 		cancel()
 		if ctx.Err() != nil {
-			return fault.New(fault.Lab, "it answers but has not rebooted")
+			return fault.New(fault.Lab, "the host answers but has not rebooted")
 		}
 		if err != nil {
 			half := time.Since(last) / 2

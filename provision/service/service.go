@@ -141,7 +141,7 @@ func Load(dir string, arguments map[string]string) (*Definition, error) {
 			dir, YAMLFile, Containerfile, Dockerfile), "name a folder with one of these files")
 	case 1:
 	default:
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s has %s, and bakeoff reads one of them", dir,
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s has %s, and bakeoff reads only one such file", dir,
 			strings.Join(found, " and ")), "keep one of them in the folder")
 	}
 	f, err := root.Open(found[0])

@@ -210,7 +210,7 @@ func TestLoad(t *testing.T) {
 	}
 	put("service.yaml", web)
 	if _, err := Load(at, nil); !fault.Is(err, fault.Invalid) ||
-		!strings.Contains(err.Error(), "has service.yaml and Containerfile, and bakeoff reads one of them") {
+		!strings.Contains(err.Error(), "has service.yaml and Containerfile, and bakeoff reads only one such file") {
 		t.Errorf("two definitions: %v", err)
 	}
 }

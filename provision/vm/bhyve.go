@@ -63,8 +63,9 @@ var bhyveDisks = map[string]string{"": bhyve.VirtioBlk, qemu.VirtioBlk: bhyve.Vi
 // bhyveCards are bhyve's models of network cards.
 var bhyveCards = map[string]string{"": "virtio-net", "virtio": "virtio-net", "e1000": "e1000"}
 
-var errBhyveKernel = fault.WithFix(fault.New(fault.Unsupported, "bhyve starts no file of a kernel: its firmware "+
-	"starts the boot loader of a disk or of a CD"), "name disk:FILE or the ISO image of an installer, or use driver qemu")
+var errBhyveKernel = fault.WithFix(fault.New(fault.Unsupported, "bhyve cannot start a kernel file: its "+
+	"firmware starts the boot loader of a disk or of a CD"), "name disk:FILE or the ISO image of an installer, "+
+	"or use driver qemu")
 
 // checkBhyve refuses a machine that cannot run guests of bhyve.
 func (s *Store) checkBhyve(ctx context.Context) error {
@@ -93,7 +94,7 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 	}
 	for name, text := range map[string]string{"kernel": g.Kernel, "initrd": g.Initrd, "kernel_args": g.KernelArgs} {
 		if text != "" {
-			add(name, text, "bhyve starts no file of a kernel: its firmware starts the boot loader of a disk or of a CD",
+			add(name, text, "bhyve cannot start a kernel file: its firmware starts the boot loader of a disk or of a CD",
 				"remove it, or use driver qemu")
 		}
 	}
@@ -342,8 +343,8 @@ func (m *bhyveVM) signal(ctx context.Context, number int) error {
 }
 
 func (m *bhyveVM) saveSnapshot(context.Context, string, string) (bool, error) {
-	return false, fault.New(fault.Unsupported, "bakeoff makes no snapshots of running guests of bhyve, whose format of "+
-		"snapshots is not stable")
+	return false, fault.New(fault.Unsupported, "bakeoff makes no snapshots of running guests of bhyve, because "+
+		"bhyve's snapshot format is not stable")
 }
 
 func (m *bhyveVM) dropSnapshot(context.Context, string) error { return nil }

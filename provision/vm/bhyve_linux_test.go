@@ -536,9 +536,9 @@ func TestBhyveMissing(t *testing.T) {
 		refused(want, second(s.PrepareManifest(t.Context(), nil, m, dir, build.Options{})))
 		refused(want, prepare("disk:"+kernel, ""))
 	}
-	refused("starts no file of a kernel", prepare(kernel, ""))
-	refused("starts no file of a kernel", prepare(dir, ""))
-	refused("starts no file of a kernel", prepare("disk:"+kernel, kernel))
+	refused("cannot start a kernel file", prepare(kernel, ""))
+	refused("cannot start a kernel file", prepare(dir, ""))
+	refused("cannot start a kernel file", prepare("disk:"+kernel, kernel))
 	h.Passed = []string{"cp", "stat", "sh"}
 	missing("qemu-img, which makes disks, is not installed")
 	h.NoFirmware = true

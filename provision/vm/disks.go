@@ -157,7 +157,7 @@ func (s *Store) holds(path string, x qemu.Disk, size int) fill {
 	return func(ctx context.Context, to string) error {
 		have, err := disk.Size(ctx, s.Host, filepath.Join(to, x.Path), x.Format)
 		if err == nil && have > int64(size)<<20 {
-			err = fault.New(fault.Invalid, "%s.image_size: %d: the disk of the image has %d bytes, which is more", path,
+			err = fault.New(fault.Invalid, "%s.image_size: %d is less than the size of the image's disk, %d bytes", path,
 				size, have)
 		}
 		return err

@@ -211,7 +211,8 @@ func TestDiskOfImageGrows(t *testing.T) {
 		if err == nil {
 			_, err = s.Create(t.Context(), m, p.Boot, func(dir string) error { return p.Fill(t.Context(), dir) })
 		}
-		if want := fmt.Sprintf("disks.%d.image_size: 7: the disk of the image has 8388608 bytes", i); err == nil ||
+		if want := fmt.Sprintf("disks.%d.image_size: 7 is less than the size of the image's disk, 8388608 bytes",
+			i); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("larger than it should be: %v", err)
 		}

@@ -193,7 +193,7 @@ func (v *supervisor) connectFirecracker(ctx context.Context, m *firecracker.Mach
 // join brings the networks of all NICs up, for hypervisors without networks of their own.
 func (v *supervisor) join(ctx context.Context) (err error) {
 	if v.joined, err = v.g.ready(ctx); err == nil && len(v.joined) != len(v.g.NICs) {
-		err = fault.WithFix(fault.New(fault.Unsupported, "a network of the guest does not exist any more"),
+		err = fault.WithFix(fault.New(fault.Unsupported, "a network of the guest no longer exists"),
 			"run `bakeoff vm network list`")
 	}
 	return err

@@ -268,8 +268,8 @@ func (g *Guest) server() (*volume.Server, error) {
 		client = all[i].AddressOf(all[i].member)
 	}
 	if !client.Is4() || !all[i].Gateway().IsValid() {
-		return nil, fault.WithFix(fault.New(fault.Unsupported, "filesystems: guest %s has no IPv4 address in the network of "+
-			"its primary NIC, at which a server of NFS could serve it", g.name()),
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "filesystems: guest %s has no IPv4 address in the "+
+			"network of its primary NIC, so it cannot reach an NFS server", g.name()),
 			"give the NIC an address in the subnet of its network, or use 9p")
 	}
 	at := []volume.Volume{{Backing: volume.NFS}}

@@ -74,8 +74,9 @@ func (in inside) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 func (g *Guest) Terminal(ctx context.Context, argv, env []string, keys io.Reader, out io.Writer) (conn.Exit, error) {
 	agent := isolation.AgentPath
 	if g.Driver == manifest.DriverBhyve {
-		return conn.Exit{}, fault.WithFix(fault.New(fault.Unsupported, "guest %s runs in bhyve, and bakeoff does not know "+
-			"the path of its agent, which would make the terminal", g.name()), "leave out -t, or use `bakeoff vm console`")
+		return conn.Exit{}, fault.WithFix(fault.New(fault.Unsupported, "guest %s runs in bhyve; a terminal needs "+
+			"the agent in the guest, and bakeoff does not know the path of the agent", g.name()), "leave out -t, or "+
+			"use `bakeoff vm console`")
 	}
 	if g.Brand.Machine() {
 		agent = "/proc/1/exe" // wherever it started from

@@ -52,8 +52,8 @@ func checkJail(a driver.Availability) error {
 	if a.Facts["racct"] == "1" {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "driver jail: the kernel does not count what jails use, so nothing "+
-		"limits them"), "set kern.racct.enable=1 in /boot/loader.conf and reboot")
+	return fault.WithFix(fault.New(fault.Unsupported, "driver jail: the kernel does not count the resources "+
+		"that jails use, so nothing limits the jails"), "set kern.racct.enable=1 in /boot/loader.conf and reboot")
 }
 
 // brandOfRoot is the brand of a jail with a root; "" if a source is none.
@@ -79,8 +79,8 @@ func (s *Store) prepareJail(from Source) (p Prepared, ok bool, err error) {
 			return p, true, err
 		}
 		if is := jail.SystemOf(root); is != "" && is != systemOf(from.Brand) {
-			return p, true, fault.WithFix(fault.New(fault.Invalid, "%s has programs for %s, and a guest of brand %s runs "+
-				"those for %s", root, is, from.Brand, systemOf(from.Brand)),
+			return p, true, fault.WithFix(fault.New(fault.Invalid, "the programs in %s are for %s, but a guest of "+
+				"brand %s runs programs for %s", root, is, from.Brand, systemOf(from.Brand)),
 				"use brand joyent for FreeBSD, and brand lx for Linux")
 		}
 	case systemOf(from.Brand) == "freebsd":

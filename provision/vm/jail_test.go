@@ -406,8 +406,8 @@ func TestJailRefused(t *testing.T) {
 	}
 	const trusted = `, "allow_mac_spoofing": true`
 	for text, want := range map[string]string{
-		`{"brand": "joyent", "image": "$PENGUIN"}`:                        "has programs for linux",
-		`{"brand": "lx", "image": "$ROOT"}`:                               "has programs for freebsd",
+		`{"brand": "joyent", "image": "$PENGUIN"}`:                        "are for linux",
+		`{"brand": "lx", "image": "$ROOT"}`:                               "are for freebsd",
 		`{"brand": "joyent", "image": "alpine:3.20"}`:                     "only images for Linux",
 		`{"brand": "joyent", "image": "$ROOT", "firewall_enabled": true}`: "no rules of pf",
 		nic(`2/24"`): "pf sees neither the MAC addresses",

@@ -374,7 +374,7 @@ func (s *Store) awaitMachine(ctx context.Context, g *Guest) error {
 	}
 	for lives() {
 		if sleep.For(ctx, guest.Poll) != nil {
-			return fault.New(fault.Lab, "the machine of a supervisor that was killed does not end: %w", ctx.Err())
+			return fault.New(fault.Lab, "the virtual machine of a killed supervisor does not end: %w", ctx.Err())
 		}
 	}
 	return nil

@@ -119,14 +119,14 @@ var frameForm = lazy.Compile(`^([1-9][0-9]{0,8}) ([0-9a-f]{8}) ` +
 func parseFrame(text string) (f frame, err error) {
 	m := frameForm.FindStringSubmatch(text)
 	if m == nil {
-		return f, errors.New("it is not LENGTH CHECKSUM ID CODE [PAYLOAD]")
+		return f, errors.New("the request does not have the form LENGTH CHECKSUM ID CODE [PAYLOAD]")
 	}
 	body := m[3]
 	if n, err := strconv.Atoi(m[1]); err != nil || n != len(body) {
-		return f, fmt.Errorf("its body has %d bytes, but its header says %s", len(body), m[1])
+		return f, fmt.Errorf("the body of the request has %d bytes, but its header says %s", len(body), m[1])
 	}
 	if sum := fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(body))); sum != m[2] {
-		return f, fmt.Errorf("the checksum of its body is %s, but its header says %s", sum, m[2])
+		return f, fmt.Errorf("the checksum of the request's body is %s, but its header says %s", sum, m[2])
 	}
 	payload, err := base64.StdEncoding.DecodeString(m[6])
 	if err != nil {
@@ -180,10 +180,10 @@ func put(store metadataStore, payload string) error {
 	value, err2 := base64.StdEncoding.DecodeString(second)
 	name := strings.TrimSpace(string(key))
 	if !ok || err != nil || err2 != nil {
-		return errors.New("a PUT request is a key and a value, each in base64")
+		return errors.New("a PUT request must contain a key and a value, each in base64")
 	}
 	if !utf8.Valid(key) || !utf8.Valid(value) || bytes.IndexByte(value, 0) >= 0 {
-		return errors.New("keys and values are texts in UTF-8")
+		return errors.New("keys and values must be text in UTF-8")
 	}
 	if err := mayWrite(store.guest(), name); err != nil {
 		return err

@@ -29,7 +29,7 @@ func cardOf(n manifest.NIC) (c qemu.Card, err error) {
 		return c, nil
 	}
 	if len(n.IPs) > 1 || len(n.Gateways) > 1 {
-		return c, errors.New("QEMU's network gives a card one address and one gateway")
+		return c, errors.New("QEMU's own network gives a card only one address and one gateway")
 	}
 	p, err := netip.ParsePrefix(n.IPs[0])
 	if err != nil || !p.Addr().Is4() {

@@ -179,8 +179,8 @@ func (s *Store) mounter() (quota.Mounter, error) {
 	l, err := s.limiter()
 	m, ok := l.(quota.Mounter)
 	if err != nil || !ok {
-		return nil, fault.WithFix(fault.New(fault.Lab, "what a guest has written is in a dataset of ZFS, but %s is not on "+
-			"ZFS", s.State), "put the state folder back to where the guest was made")
+		return nil, fault.WithFix(fault.New(fault.Lab, "the files that a guest wrote are in a ZFS dataset, but %s "+
+			"is not on ZFS", s.State), "put the state folder back to where the guest was made")
 	}
 	return m, nil
 }
@@ -294,7 +294,7 @@ func (g *Guest) beginQuota(ctx context.Context, in driver.Instance) error {
 	}
 	has, err := g.setQuota(ctx, m.Quota)
 	if err == nil && !has {
-		err = fault.New(fault.Lab, "quota: the state folder has lost its quotas while the guest started")
+		err = fault.New(fault.Lab, "quota: the state folder lost its quotas while the guest was starting")
 	}
 	return err
 }
@@ -306,7 +306,7 @@ func (g *Guest) applyQuota(ctx context.Context) error {
 	}
 	has, err := g.setQuota(ctx, g.Quota)
 	if err == nil && !has && g.Quota != 0 && g.Quota != manifest.UsualQuota(g.Brand) {
-		err = fault.WithFix(fault.New(fault.Unsupported, "quota: guest %s has run since before its storage had quotas",
+		err = fault.WithFix(fault.New(fault.Unsupported, "quota: guest %s was started before its storage had quotas",
 			g.name()), "run `bakeoff vm stop "+g.name()+"`, and start the guest after the update")
 	}
 	return err

@@ -41,7 +41,7 @@ func (g *Guest) Reprovision(ctx context.Context, images *image.Store, payload []
 		return err
 	}
 	if g.IndestructibleZoneroot {
-		return fault.WithFix(fault.New(fault.Invalid, "indestructible_zoneroot: true: the root of the guest is protected"),
+		return fault.WithFix(fault.New(fault.Invalid, "the root of the guest is protected (indestructible_zoneroot: true)"),
 			"run `bakeoff vm update "+g.UUID+" indestructible_zoneroot=false`")
 	}
 	m, err := to.in(g.Guest)
@@ -55,7 +55,7 @@ func (g *Guest) Reprovision(ctx context.Context, images *image.Store, payload []
 	n := next{Event: EventReprovision, Guest: m, Forget: true}
 	if g.Brand.Machine() {
 		if len(old.Disks) == 0 || len(p.Disks) == 0 || old.Disks[0].Path != p.Disks[0].Path {
-			return fault.New(fault.Unsupported, "the guest has no own disk that an image could replace")
+			return fault.New(fault.Unsupported, "the guest has no disk of its own that an image could replace")
 		}
 		n.Disks = []string{p.Disks[0].Path}
 		p.Disks = append(p.Disks[:1:1], old.Disks[1:]...)

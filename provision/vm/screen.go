@@ -121,7 +121,7 @@ func (g *Guest) Interrupt(ctx context.Context) error {
 		return err
 	}
 	if !g.Brand.Machine() {
-		return fault.New(fault.Unsupported, "%s is a container: it takes signals only", g.UUID)
+		return fault.New(fault.Unsupported, "%s is a container: it accepts only signals", g.UUID)
 	}
 	if g.Driver == manifest.DriverBhyve {
 		return bhyve.Interrupt(ctx, g.store.Host, bhyveName(g.UUID))
@@ -132,7 +132,7 @@ func (g *Guest) Interrupt(ctx context.Context) error {
 // Monitor executes a command of QEMU's monitor in a machine that runs.
 func (g *Guest) Monitor(ctx context.Context, command string, arguments, result any) error {
 	if g.Driver != manifest.QEMU {
-		return fault.New(fault.Unsupported, "guest %s runs in %s; this needs the monitor of QEMU", g.name(),
+		return fault.New(fault.Unsupported, "guest %s runs in %s; this command needs the monitor of QEMU", g.name(),
 			hypervisorOf(g.Driver))
 	}
 	return qemu.ExecuteAt(ctx, g.Path(""), command, arguments, result)

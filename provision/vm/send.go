@@ -221,14 +221,14 @@ func readGuest(r *stream.Reader, tags Tags, storage Storage) (m manifest.Guest, 
 		return diskName.MatchString(path) || cdromName.MatchString(path)
 	})
 	if err == nil && len(all) != 1 {
-		err = fault.New(fault.Invalid, "the stream has %d guests", len(all))
+		err = fault.New(fault.Invalid, "the stream describes %d guests instead of one", len(all))
 	}
 	if err == nil {
 		m = all[0]
 		err = errors.Join(Fit(m, tags, storage), d.check(m.Brand), d.checkDisks(m))
 	}
 	if err == nil && formatOf(m.Driver) == "raw" && len(d.Boot.Disks) > 0 {
-		err = fault.New(fault.Invalid, "the guest has a disk of QEMU, but its driver is %s", m.Driver)
+		err = fault.New(fault.Invalid, "the guest has a disk in a format of QEMU, but its driver is %s", m.Driver)
 	}
 	if err == nil && m.UUID == "" {
 		err = fault.New(fault.Invalid, "the guest has no UUID")

@@ -55,7 +55,8 @@ func (g *Guest) readSnapshots() error {
 		var s Snapshot
 		rerr := readJSON(g.Path(filepath.Join(dirSnapshots, e.Name(), fileSnapshot)), &s)
 		if rerr == nil && s.ID != e.Name() {
-			rerr = fault.New(fault.Lab, "the folder of snapshot %s has the description of %q", e.Name(), s.ID)
+			rerr = fault.New(fault.Lab, "the folder of snapshot %s contains the description of another snapshot, "+
+				"%q", e.Name(), s.ID)
 		}
 		if errors.Is(rerr, fs.ErrNotExist) { // removed meanwhile
 			continue

@@ -18,13 +18,13 @@ const emptyMemory = 1 << 20
 
 func (m *machine) saveSnapshot(ctx context.Context, id, dir string) (memory bool, err error) {
 	if len(m.v.extra.Disks) > 0 { // without them, the memory fits no machine
-		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine was started with extra disks, which its "+
-			"manifest does not have"),
+		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine was started with extra disks that "+
+			"its manifest does not name"),
 			"run `bakeoff vm reboot "+m.v.g.UUID+"`")
 	}
 	if len(m.v.daemons) > 0 {
-		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine has mounted folders by virtiofs, and QEMU "+
-			"saves no state of virtiofs"), "run `bakeoff vm stop "+m.v.g.UUID+"` first")
+		return false, fault.WithFix(fault.New(fault.Unsupported, "the machine uses folders over virtiofs, and "+
+			"QEMU cannot save the state of virtiofs"), "run `bakeoff vm stop "+m.v.g.UUID+"` first")
 	}
 	if err := m.fits(); err != nil {
 		return false, err

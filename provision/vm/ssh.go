@@ -43,7 +43,7 @@ func parsePublicKeys(text string) (keys []string, err error) {
 		keys = append(keys, line)
 	}
 	if len(keys) == 0 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "there is no public key in it"), "create one with ssh-keygen")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "the text contains no public key"), "create one with ssh-keygen")
 	}
 	return keys, nil
 }

@@ -16,8 +16,8 @@ func TestPublicKeys(t *testing.T) {
 		t.Errorf("%q, %v", keys, err)
 	}
 	for text, want := range map[string]string{
-		"":             "there is no public key",
-		"# a comment":  "there is no public key",
+		"":             "the text contains no public key",
+		"# a comment":  "the text contains no public key",
 		"ssh-ed25519 ": "line 1 is not a public key",
 		publicKey + "\n" + strings.Replace(publicKey, "AAAAC3", "AAAAC4", 1): "line 2 is not",
 		"ssh-rsa" + strings.TrimPrefix(publicKey, "ssh-ed25519"):             "line 1 is not",

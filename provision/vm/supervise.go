@@ -62,7 +62,7 @@ type asked struct {
 }
 
 // ErrAtOnce is the cause of the end of a context with which Supervise ends the guest by force.
-var ErrAtOnce = errors.New("the guest is ended at once")
+var ErrAtOnce = errors.New("bakeoff ended the guest by force")
 
 // Supervise starts the guest and holds it until it has ended. report is called once, when
 // the guest runs or when it does not start. When ctx ends, as it does by SIGTERM, the guest

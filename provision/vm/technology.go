@@ -68,7 +68,7 @@ type withAgent struct {
 // Agent is the path of the agent.
 func (h withAgent) Agent() string { return h.agent }
 
-var errNotRoot = fault.WithFix(fault.New(fault.Unsupported, "a container needs root"), "run bakeoff with sudo")
+var errNotRoot = fault.WithFix(fault.New(fault.Unsupported, "only root can start a container"), "run bakeoff with sudo")
 
 // checkDriver refuses a driver that does not work on this machine. "" is the usual one of the
 // brand; without a brand it is not known yet. QEMU itself says what it lacks.

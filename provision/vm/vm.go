@@ -429,7 +429,7 @@ func (g *Guest) Delete(ctx context.Context) error {
 	}
 	defer held.Release()
 	if g.IndestructibleZoneroot {
-		return fault.WithFix(fault.New(fault.Invalid, "indestructible_zoneroot: true: the guest is protected"),
+		return fault.WithFix(fault.New(fault.Invalid, "the guest is protected (indestructible_zoneroot: true)"),
 			"run `bakeoff vm update "+g.UUID+" indestructible_zoneroot=false`")
 	}
 	if err := g.end(ctx, Stop{Force: true}); err != nil {

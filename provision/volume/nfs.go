@@ -133,7 +133,7 @@ func Serve(ctx context.Context, host conn.Conn, dir string, v Volume) (cached st
 	s := v.Server
 	if s == nil {
 		return "", fault.WithFix(fault.New(fault.Unsupported,
-			"the environment is not on the experiment's network, over which it would reach the server"), "use another backing")
+			"the environment is not on the experiment's network, so it cannot reach the NFS server"), "use another backing")
 	}
 	if err := Check(v); err != nil {
 		return "", err

@@ -28,7 +28,8 @@ var value = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
 // of kind fault.Invalid and list the properties.
 func Check(v Volume) error {
 	if least := fileSystems[v.Backing].least; v.Size < least {
-		return fault.WithFix(fault.New(fault.Invalid, "volume %s: the backing %s has at least %v (got %v)", v.Path, v.Backing,
+		return fault.WithFix(fault.New(fault.Invalid, "volume %s: a volume with the backing %s needs at least %v "+
+			"(got %v)", v.Path, v.Backing,
 			least, v.Size), fmt.Sprintf("write size: %v", least))
 	}
 	if owned := v.Backing == Dataset || v.Backing == Zvol; owned && !poolForm.MatchString(v.Pool) {

@@ -157,10 +157,11 @@ func validate(spec driver.Spec, n names) (options, error) {
 			spec.Dir),
 			"set BAKEOFF_STATE to a short and plain path")
 	case len(spec.Volumes) > bhyve.MaxDevices-otherDevices:
-		err = fault.New(fault.Invalid, "%d volumes: the machine has slots for %d", len(spec.Volumes),
+		err = fault.New(fault.Invalid, "%d volumes are too many: the machine has slots for %d", len(spec.Volumes),
 			bhyve.MaxDevices-otherDevices)
 	case len(spec.CPUSet) < spec.CPUs:
-		err = fault.New(fault.Invalid, "the CPU set has %d CPUs for %d processors", len(spec.CPUSet), spec.CPUs)
+		err = fault.New(fault.Invalid, "the CPU set has %d CPUs, but the machine has %d processors",
+			len(spec.CPUSet), spec.CPUs)
 	case o.backing == backingZvol:
 		err = guest.CheckSnapshot("disk", o.disk, "zroot/vm/base@clean")
 	}

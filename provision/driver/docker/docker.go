@@ -73,8 +73,8 @@ func decode(v param.Values) (options, error) {
 		err = checkSocket(o.socket)
 	}
 	if err == nil && o.Network == engine.Proxy && !o.private {
-		err = fault.WithFix(fault.New(fault.Invalid, "network: proxy needs an engine without a packet filter, and the "+
-			"engine of the machine has one"), "set engine: private, or network: published")
+		err = fault.WithFix(fault.New(fault.Invalid, "network: proxy needs an engine without a packet filter, but "+
+			"the engine of the machine has a packet filter"), "set engine: private, or network: published")
 	}
 	return o, err
 }

@@ -128,7 +128,7 @@ func (d *daemon) start(ctx context.Context) error {
 		defer close(d.ended)
 		exit, err := d.host.Exec(life, conn.Cmd{Argv: argv, Stdout: d, Stderr: d})
 		if err == nil {
-			err = fault.New(fault.Lab, "it ended with %v: %s", exit, d.log())
+			err = fault.New(fault.Lab, "dockerd ended with %v: %s", exit, d.log())
 		}
 		d.result = err
 	}()

@@ -72,7 +72,7 @@ func (n names) mount(ctx context.Context, host conn.Conn, from string) error {
 	case err != nil:
 		return err
 	case !there:
-		return fault.New(fault.Lab, "the dataset %s with the root of the jail is gone", clone)
+		return fault.New(fault.Lab, "the dataset %s, which held the root of the jail, no longer exists", clone)
 	case mounted == "yes":
 		return nil
 	}

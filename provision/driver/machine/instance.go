@@ -159,7 +159,7 @@ func (in *Instance) Exec(ctx context.Context, c conn.Cmd) (conn.Exit, error) {
 	found, ferr := in.Conn.Exec(ctx, conn.Command(append(append([]string{"env", "-i"}, env...), "sh", "-c",
 		`command -v "$1" >/dev/null || test -e "$1"`, "sh", what)...))
 	if ferr == nil && found.Code == 1 || found.Code == notFound {
-		return conn.Exit{}, fault.New(fault.NotFound, "exec %s: there is no such program on the machine", what)
+		return conn.Exit{}, fault.New(fault.NotFound, "exec %s: the machine has no such program", what)
 	}
 	return exit, nil
 }
@@ -187,7 +187,7 @@ func (in *Instance) Connect(ctx context.Context, port int) (net.Conn, error) {
 	case in.unknown != nil:
 		return nil, in.unknown
 	case in.machine == nil:
-		return nil, fault.New(fault.Unsupported, "this machine is not reached over SSH")
+		return nil, fault.New(fault.Unsupported, "bakeoff does not reach this machine over SSH")
 	}
 	var d net.Dialer
 	return d.DialContext(ctx, "tcp", net.JoinHostPort(in.at.Addr().String(), strconv.Itoa(port)))

@@ -72,8 +72,8 @@ func (k kernel) elsewhere() string {
 func (k kernel) checkVolumes(volumes []volume.Volume) error {
 	for _, v := range volumes {
 		if k.goos != "linux" && v.Backing != volume.Dir {
-			return fault.WithFix(fault.New(fault.Unsupported, "volume %s: bakeoff can make the backing %s on bare machines "+
-				"with Linux only", v.Path, v.Backing), "write backing: dir, and set dir: of the host to a folder on the "+
+			return fault.WithFix(fault.New(fault.Unsupported, "volume %s: bakeoff can create the backing %s only on "+
+				"bare machines with Linux", v.Path, v.Backing), "write backing: dir, and set dir: of the host to a folder on the "+
 				"file system to measure")
 		}
 	}
@@ -150,7 +150,8 @@ func (k kernel) pin(ctx context.Context, host conn.Conn, spec driver.Spec, o opt
 		return nil, err
 	}
 	if len(set) != n {
-		return nil, fault.WithFix(fault.New(fault.Unsupported, "the processor set %s has %d CPUs, and cpus is %d", o.set,
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "the processor set %s has %d CPUs, but the limit "+
+			"cpus is %d", o.set,
 			len(set), n), fmt.Sprintf("write cpus: %d, or name another set", len(set)))
 	}
 	out.CPUSet = set

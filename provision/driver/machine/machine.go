@@ -196,7 +196,7 @@ func (d Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec
 		return err
 	}
 	for _, what := range slices.Sorted(maps.Keys(limits.NotEnforced)) {
-		return fault.WithFix(fault.New(fault.Unsupported, "it asks for a limit of %s, and %s", what,
+		return fault.WithFix(fault.New(fault.Unsupported, "the contender has a limit for %s, but %s", what,
 			limits.NotEnforced[what]), "write as-is: true to measure without the limit, which the page then lists as a "+
 			"confounder; or remove the limit"+k.elsewhere())
 	}

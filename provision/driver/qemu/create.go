@@ -196,7 +196,8 @@ func (in *Instance) hintConsole(err error, o options) error {
 // older releases do not say how many there are.
 func (in *Instance) checkCPUs() error {
 	if n := in.Boot.CPUs; n > 0 && n < in.Spec.CPUs {
-		return fault.WithFix(fault.New(fault.Unsupported, "the kernel of the guest found %d of its %d CPUs", n, in.Spec.CPUs),
+		return fault.WithFix(fault.New(fault.Unsupported, "the kernel of the guest found only %d of the %d CPUs",
+			n, in.Spec.CPUs),
 			fmt.Sprintf("write cpus: %d, or boot a kernel that supports several CPUs", n))
 	}
 	return nil

@@ -258,7 +258,8 @@ func TestDialledGuestPanics(t *testing.T) {
 	spec := driver.Spec{Label: fmt.Sprintf("qp%d", os.Getpid()), Name: "netbsd", Dir: t.TempDir(), CPUs: 1,
 		CPUSet: []int{0}, Memory: minMemory, Agent: agent, Options: options}
 	_, err := New().Create(t.Context(), h, spec)
-	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "its kernel panicked: a message of this test") {
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "the guest's kernel panicked: a message "+
+		"of this test") {
 		t.Errorf("got %v", err)
 	}
 	left, err := New().Reap(t.Context(), local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
@@ -286,7 +287,8 @@ func TestDialledGuestHangs(t *testing.T) {
 	spec := driver.Spec{Label: fmt.Sprintf("qm%d", os.Getpid()), Name: "freebsd", Dir: t.TempDir(), CPUs: 1,
 		CPUSet: []int{0}, Memory: minMemory, Agent: agent, Options: options}
 	_, err := New().Create(t.Context(), h, spec)
-	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "its kernel could not mount the root: "+why) ||
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "the guest's kernel could not mount the "+
+		"root: "+why) ||
 		strings.Contains(err.Error(), "within") {
 		t.Errorf("got %v", err)
 	}

@@ -110,7 +110,8 @@ func TestInstructionsOfAGuestThatPanics(t *testing.T) {
 		optInitrd: burning(t, 1), optBootTimeout: "4m0s"})
 	spec.Options[optKernel], spec.Image = spec.Image.Kernel, driver.Image{}
 	err := failing(t, spec)
-	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "its kernel panicked: Attempted to kill init!") {
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "the guest's kernel panicked: Attempted "+
+		"to kill init!") {
 		t.Errorf("got %v", err)
 	}
 }

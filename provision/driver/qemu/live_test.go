@@ -285,7 +285,7 @@ func says(t *testing.T, err error, kind fault.Kind, texts ...string) {
 
 func TestKernelPanics(t *testing.T) {
 	says(t, failing(t, parallel(t, param.Values{optAccel: qemu.TCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
-		fault.Subject, "its kernel panicked: ", "the end of what it printed")
+		fault.Subject, "the guest's kernel panicked: ", "the end of its output")
 }
 
 func TestInitFails(t *testing.T) {
@@ -295,7 +295,8 @@ func TestInitFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec.Image.Disk = disk
-	says(t, failing(t, spec), fault.Subject, "its init failed: mount the root from /dev/vda as ext4: invalid argument")
+	says(t, failing(t, spec), fault.Subject, "the guest's init process failed: mount the root from "+
+		"/dev/vda as ext4: invalid argument")
 }
 
 func TestUnknownSetting(t *testing.T) {
@@ -322,7 +323,7 @@ func TestGuestOutOfMemory(t *testing.T) {
 			t.Logf("with %s: %v", size, err)
 			continue
 		}
-		says(t, err, fault.Subject, "memory", "the end of what it printed")
+		says(t, err, fault.Subject, "memory", "the end of its output")
 		return
 	}
 	t.Error("it never said that memory is what it lacks")
@@ -347,7 +348,7 @@ func TestMachineDies(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := in.Exec(ctx, conn.Command("sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"))
-	says(t, err, fault.Subject, "its kernel panicked: sysrq triggered crash")
+	says(t, err, fault.Subject, "the guest's kernel panicked: sysrq triggered crash")
 	if _, err := in.Exec(ctx, conn.Command("true")); !fault.Is(err, fault.Subject) {
 		t.Errorf("later: %v", err)
 	}

@@ -283,8 +283,8 @@ func (o options) lastMark() (string, error) {
 	}):
 		return name, nil
 	}
-	return "", fault.WithFix(fault.New(fault.Invalid, "on the clock %s a boot ends at the first userland "+
-		"instruction, or where a guest of the option %s reports (got %q)", clockInstructions, optInitrd, o.readyText),
+	return "", fault.WithFix(fault.New(fault.Invalid, "with the clock %s, a boot ends at the first userland "+
+		"instruction, or where a guest of the option %s reports its end (got %q)", clockInstructions, optInitrd, o.readyText),
 		"remove "+optReady+", or write "+optReady+": mark:NAME and let the guest run "+initramfs.Mark+" NAME")
 }
 

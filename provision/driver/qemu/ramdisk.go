@@ -89,7 +89,8 @@ func ownInit(words string) string {
 // clockDisk writes the RAM disk with the clock programs and, after them, the user's.
 func (in *Instance) clockDisk(ctx context.Context, file string, o options, files guestFiles) error {
 	if system := files.kernel.System; system != "" && system != systemLinux {
-		return fault.New(fault.Unsupported, "%s: %s: the program that reports the clock needs Linux, and %s is %s", optClock,
+		return fault.New(fault.Unsupported, "%s: %s: the program that reports the clock needs Linux, but the "+
+			"kernel %s is %s", optClock,
 			clockInstructions, o.kernel, files.kernel.Version)
 	}
 	q := wire.InitramfsRequest{Clock: true, Before: o.initrd, Agent: in.Spec.Agent, Out: file}

@@ -152,7 +152,7 @@ func TestGuestIsNotSetUp(t *testing.T) {
 	}{
 		"another system": {&recorder{system: systemFreeBSD}, nil, fault.Invalid,
 			[]string{"the guest runs freebsd, not netbsd", "write guest-system: freebsd"}},
-		"an older agent": {&recorder{older: true}, nil, fault.Invalid, []string{"of an older release", "copy the agent"}},
+		"an older agent": {&recorder{older: true}, nil, fault.Invalid, []string{"too old to set up", "copy the agent"}},
 		"its kernel refuses": {&recorder{system: systemNetBSD, fails: fault.New(fault.NotFound,
 			"setting kern.maxfiles = 4096: no such file")}, nil, fault.Subject, []string{"setting kern.maxfiles = 4096"}},
 		"nothing to set up": {&recorder{system: systemFreeBSD},

@@ -100,8 +100,8 @@ func (in *Instance) setUp(ctx context.Context, o options) error {
 	}
 	err := in.Conn.Call(ctx, "setup", c, nil)
 	if fault.Is(err, fault.Unsupported) && in.Boot.System == "" {
-		return fault.WithFix(fault.New(fault.Invalid, "the agent in the guest is of an older release, which cannot set "+
-			"up volumes, networks and settings"),
+		return fault.WithFix(fault.New(fault.Invalid, "the agent in the guest is too old to set up volumes, "+
+			"networks and settings"),
 			"copy the agent of this release into the guest")
 	}
 	return fault.Wrap(fault.Subject, "set up the guest", err)

@@ -75,7 +75,8 @@ func refuseChanges(spec driver.Spec) error {
 	default:
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "%s: the guest runs, and bakeoff measures it as it is", what),
+	return fault.WithFix(fault.New(fault.Unsupported, "%s: bakeoff does not change a running guest that it "+
+		"measures", what),
 		"remove "+what+", or write manifest: FILE instead of guest, so that bakeoff creates the guest")
 }
 

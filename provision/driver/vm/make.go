@@ -40,8 +40,8 @@ func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
 	file := name
 	if !filepath.IsAbs(file) {
 		if d.folder == "" {
-			return s, fault.WithFix(fault.New(fault.Invalid, "manifest: the name %s is relative to a lab file, and its folder "+
-				"is not known any more", name), "write an absolute path, or start a new run")
+			return s, fault.WithFix(fault.New(fault.Invalid, "manifest: the path %s is relative to a lab file whose "+
+				"folder is no longer known", name), "write an absolute path, or start a new run")
 		}
 		if file, err = filepath.Abs(filepath.Join(d.folder, name)); err != nil {
 			return s, err
@@ -49,7 +49,7 @@ func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
 	}
 	info, err := os.Stat(file)
 	if err == nil && !info.Mode().IsRegular() { // a device may have no end
-		err = fault.New(fault.Invalid, "this is not a regular file")
+		err = fault.New(fault.Invalid, "the path does not name a regular file")
 	}
 	if err == nil && info.Size() > maxManifest {
 		err = fault.New(fault.Invalid, "the file has %d bytes; the limit is %d", info.Size(), maxManifest)
@@ -296,7 +296,8 @@ func (c *container) Create(ctx context.Context, host conn.Conn, s driver.Spec) (
 	}
 	env, ok := in.(*isolation.Env)
 	if !ok {
-		return nil, errors.Join(fault.New(fault.Lab, "a container is a %T", in), in.Close(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fault.New(fault.Lab, "the container has the unexpected type %T", in),
+			in.Close(context.WithoutCancel(ctx)))
 	}
 	c.env = env
 	return in, nil

@@ -69,7 +69,7 @@ func TestBadManifests(t *testing.T) {
 // A manifest must be a regular file: of a device, such as /dev/zero, reading may not end.
 func TestManifestIsARegularFile(t *testing.T) {
 	err := New().Validate(driver.Spec{Options: param.Values{optManifest: "/dev/null"}})
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "not a regular file") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "does not name a regular file") {
 		t.Error(err)
 	}
 }

@@ -128,7 +128,8 @@ func validate(spec driver.Spec) (options, error) {
 	case o.kernel != "" && !path.IsAbs(o.kernel):
 		err = fault.New(fault.Invalid, "kernel must be an absolute path (got %q)", o.kernel)
 	case spec.CPUs != 1:
-		err = fault.WithFix(fault.New(fault.Unsupported, "%d processors: vmm supports one", spec.CPUs), "write cpus: 1")
+		err = fault.WithFix(fault.New(fault.Unsupported, "vmm supports only one processor (got %d)", spec.CPUs),
+			"write cpus: 1")
 	case spec.Network != nil:
 		err = fault.WithFix(fault.New(fault.Unsupported, "vmm does not support the experiment's network"), "remove the "+
 			"cells whose load comes from outside, or use another driver")
@@ -200,7 +201,7 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-end:
-			return fault.New(fault.Subject, "the machine did not run within %v", timeout)
+			return fault.New(fault.Subject, "the machine did not start within %v", timeout)
 		}
 	}
 	p := e.Start(ctx, "vmctl", "wait", name)

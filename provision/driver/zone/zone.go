@@ -276,7 +276,7 @@ func meet(ctx context.Context, e *guest.Env, o options, id, root string) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fault.New(fault.Subject, "the zone did not run within %v: %+v", timeout, z)
+			return fault.New(fault.Subject, "the zone did not start within %v: %+v", timeout, z)
 		}
 	}
 	if o.machine() {

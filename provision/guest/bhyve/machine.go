@@ -192,7 +192,8 @@ func Check(ctx context.Context, host conn.Conn) driver.Availability {
 func CheckModem(ctx context.Context, host conn.Conn) error {
 	_, there, err := guest.Ask(ctx, host, "kldstat", "-q", "-m", "nmdm")
 	if err == nil && !there {
-		err = fault.WithFix(fault.New(fault.Unsupported, "the kernel has no nmdm, by which guests reach their metadata"),
+		err = fault.WithFix(fault.New(fault.Unsupported, "the kernel has no nmdm driver, through which guests "+
+			"read their metadata"),
 			"kldload nmdm")
 	}
 	return err

@@ -144,7 +144,7 @@ func (g *Guest) Verify(ctx context.Context) (version string, err error) {
 	var kvm struct{ Enabled bool }
 	version, err = g.askMonitor(ctx, "query-kvm", nil, &kvm)
 	if accel := map[bool]string{true: KVM, false: TCG}[kvm.Enabled]; err == nil && accel != g.Accel {
-		err = fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, g.Accel)
+		err = fault.New(fault.Lab, "QEMU runs with the accelerator %s instead of %s", accel, g.Accel)
 	}
 	return version, err
 }

@@ -39,7 +39,7 @@ func FreeSlot(slots int, disks []Disk) int {
 func TakesSlot(controller string) bool { return controller == VirtioBlk || controller == NVMe }
 
 // ErrNoSlot is the error of AddDisk for a disk that a machine cannot get while it runs.
-var ErrNoSlot = errors.New("a running machine cannot get this disk")
+var ErrNoSlot = errors.New("this disk cannot be added to a running machine")
 
 // AddsDisk tells whether AddDisk can give the running machine a disk.
 func (m *Machine) AddsDisk(d Disk) bool {

@@ -66,7 +66,7 @@ func (g *Guest) Counts(ctx context.Context, last string) (counts []driver.Count,
 				return nil
 			}
 		}
-		return fault.New(fault.Subject, "it has not reported %q", last)
+		return fault.New(fault.Subject, "the guest has not reported %q", last)
 	}
 	err = g.Process.Until(ctx, g.Timeout, reported)
 	if ctx.Err() != nil {

@@ -195,11 +195,11 @@ func TestExplainEnd(t *testing.T) {
 		says            string
 	}{
 		{"panic-root.txt", "", conn.Exit{}, fault.Subject,
-			"its kernel panicked: VFS: Unable to mount root fs"},
+			"the guest's kernel panicked: VFS: Unable to mount root fs"},
 		{"init-root.txt", "", conn.Exit{}, fault.Subject,
-			"its init failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
+			"the guest's init process failed: bakeoff-agent: init: mount the root from /dev/vda as ext4: invalid argument"},
 		{"dynamic-init.txt", "", conn.Exit{}, fault.Subject,
-			"its kernel panicked: No working init found"},
+			"the guest's kernel panicked: No working init found"},
 		{"no-memory.txt", "", conn.Exit{}, fault.Subject, "the guest ran out of memory: "},
 		{"", "", conn.Exit{}, fault.Subject, "powered itself off"},
 		{"", "qemu-system-x86_64: -device x: 'x' is not a valid device model name\n", conn.Exit{Code: 1},

@@ -125,7 +125,7 @@ func readMessage(in *bufio.Reader) (message, error) {
 		part, err := in.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > maxLine {
-			return message{}, fmt.Errorf("a line of more than %d bytes", maxLine)
+			return message{}, fmt.Errorf("the monitor sent a line of more than %d bytes", maxLine)
 		}
 		if err == bufio.ErrBufferFull {
 			continue

@@ -135,7 +135,7 @@ func (g *Guest) AwaitReady(ctx context.Context) (driver.Moment, error) {
 			if bytes.Contains(g.Process.Printed(), []byte(text)) {
 				return nil
 			}
-			return fault.New(fault.Subject, "its console has not printed %q", text)
+			return fault.New(fault.Subject, "the guest has not printed %q on its console", text)
 		})
 		return serviceMoment(time.Now(), guest.Poll, fmt.Sprintf("the console had printed %q", text)), err
 	}
@@ -200,7 +200,7 @@ func (g *Guest) forwarded(ctx context.Context, port uint16) (netip.AddrPort, err
 	text, err := g.executeText(ctx, "info usernet")
 	if err == nil {
 		if n = parseUsernet(text, int(port)); n == 0 {
-			err = fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest", port)
+			err = fault.New(fault.Lab, "QEMU forwards no port of the host to port %d of the guest", port)
 		}
 	}
 	if err != nil {
@@ -217,7 +217,7 @@ func (g *Guest) Forward(ctx context.Context, port uint16) (netip.AddrPort, error
 	}
 	said, err := g.executeText(ctx, fmt.Sprintf("hostfwd_add %s tcp:%s:0-:%d", readyNetdev, loopback, port))
 	if err == nil && strings.TrimSpace(said) != "" {
-		err = fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest: %s", port, safetext.Line(said))
+		err = fault.New(fault.Lab, "QEMU forwards no port of the host to port %d of the guest: %s", port, safetext.Line(said))
 	}
 	if err != nil {
 		return netip.AddrPort{}, err

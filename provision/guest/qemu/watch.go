@@ -140,7 +140,8 @@ func parseDate(text string) (time.Time, error) {
 	s, err := strconv.ParseInt(whole, 10, 64)
 	ns, nerr := strconv.ParseInt(part, 10, 64)
 	if err != nil || nerr != nil || len(part) != 9 || ns < 0 {
-		return time.Time{}, fault.New(fault.Lab, "date of the host does not print nanoseconds (it printed %q)", text)
+		return time.Time{}, fault.New(fault.Lab, "the command date of the host does not print nanoseconds (it "+
+			"printed %q)", text)
 	}
 	return time.Unix(s, ns), nil
 }

@@ -152,7 +152,7 @@ func indexFiles(
 			if errors.Is(err, io.ErrUnexpectedEOF) && len(p.parts)+len(p.links) > 0 {
 				return p, truncated()
 			}
-			return p, fault.New(fault.Invalid, "it is not a tar file: %w", err)
+			return p, fault.New(fault.Invalid, "the file is not a tar file: %w", err)
 		}
 		if len(p.parts)+len(p.links) >= maxFiles {
 			return p, fault.New(fault.Invalid, "the archive holds more than %d files", maxFiles)
@@ -201,7 +201,7 @@ func document(s source, name string) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(r, layout.MaxDocument))
 	if err == nil && int64(len(b)) < size {
-		err = fault.New(fault.Invalid, "the archive ends within %s", yamltree.Show(name))
+		err = fault.New(fault.Invalid, "the archive ends in the middle of %s", yamltree.Show(name))
 	}
 	return b, err
 }
@@ -406,7 +406,7 @@ func measure(ctx context.Context, s source, name string) (v1.Descriptor, error) 
 		}
 		h.Write(buffer[:m])
 		if n += int64(m); err != nil && n < size {
-			return v1.Descriptor{}, fault.New(fault.Invalid, "the archive ends within %s", yamltree.Show(name))
+			return v1.Descriptor{}, fault.New(fault.Invalid, "the archive ends in the middle of %s", yamltree.Show(name))
 		}
 	}
 	return v1.Descriptor{MediaType: kind, Size: size,

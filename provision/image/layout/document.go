@@ -132,7 +132,7 @@ func ParseIndex(b []byte) (v1.IndexManifest, error) {
 // document decodes one JSON value.
 func document(b []byte, v any) error {
 	if len(b) > MaxDocument {
-		return fmt.Errorf("it has %d bytes; the limit is %d", len(b), MaxDocument)
+		return fmt.Errorf("the document has %d bytes; the limit is %d", len(b), MaxDocument)
 	}
 	return json.NewDecoder(bytes.NewReader(b)).Decode(v)
 }
@@ -142,7 +142,7 @@ func descriptor(d v1.Descriptor) error {
 		return fault.New(fault.Invalid, "%q is not a digest of the form sha256:…", d.Digest.String())
 	}
 	if d.Size < 0 {
-		return fault.New(fault.Invalid, "blob %s has %d bytes", d.Digest, d.Size)
+		return fault.New(fault.Invalid, "blob %s has an impossible size: %d bytes", d.Digest, d.Size)
 	}
 	return nil
 }

@@ -208,7 +208,7 @@ func (p *Partial) Size() int64 { return p.n }
 // Write appends bytes.
 func (p *Partial) Write(b []byte) (int, error) {
 	if int64(len(b)) > p.want.Size-p.n {
-		return 0, fault.New(fault.Invalid, "blob %s has more than its %d bytes", p.want.Digest, p.want.Size)
+		return 0, fault.New(fault.Invalid, "blob %s has more than the expected %d bytes", p.want.Digest, p.want.Size)
 	}
 	n, err := p.file.Write(b)
 	p.sum.Write(b[:n])

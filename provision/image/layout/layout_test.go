@@ -231,7 +231,7 @@ func TestDocuments(t *testing.T) {
 		"not a tar file":      manifest(strings.Replace(layer(""), "tar+gzip", "helm", 1)),
 		"damaged: wrong":      manifest(strings.Replace(layer(""), "sha256", "sha512", 1)),
 		"damaged: cannot":     manifest(strings.Replace(layer(""), sum, "sha256:../../etc/passwd", 1)),
-		"has -5 bytes":        manifest(strings.Replace(layer(""), `"size":5`, `"size":-5`, 1)),
+		"has an impossible size: -5 bytes":        manifest(strings.Replace(layer(""), `"size":5`, `"size":-5`, 1)),
 		"more than 109951162": manifest(strings.Replace(layer(""), `"size":5`, `"size":9223372036854775807`, 1)),
 		"limit is 4194304":    strings.Replace(manifest(), `"size":3`, `"size":5000000`, 1),
 	} {

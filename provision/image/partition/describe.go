@@ -66,7 +66,7 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 		}
 	}
 	if t.Kind == "" && t.FileSystem == "" {
-		return t, fault.New(fault.NotFound, "neither a partition table nor a file system that bakeoff knows")
+		return t, fault.New(fault.NotFound, "the disk has neither a partition table nor a file system that bakeoff knows")
 	}
 	for i, e := range t.Entries {
 		t.Entries[i].FileSystem = fileSystemOf(disk, Range{e.Offset, e.Size})

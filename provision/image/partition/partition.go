@@ -188,10 +188,11 @@ func fileSystemOf(disk io.ReaderAt, r Range) string {
 
 // unmountable is the error for a root that is not ext4.
 func unmountable(s string) error {
-	err := fault.New(fault.Invalid, "the root of the disk is %s, and the guests of bakeoff mount ext4", s)
+	err := fault.New(fault.Invalid, "the root of the disk contains %s, but guests of bakeoff mount "+
+		"only ext4", s)
 	if s == "" {
 		err = fault.New(fault.Invalid,
-			"the root of the disk has no file system that bakeoff knows, and its guests mount ext4")
+			"the root of the disk has an unknown file system, but guests of bakeoff mount only ext4")
 	}
 	if s == ffs {
 		return fault.WithFix(
@@ -237,7 +238,8 @@ func QCOW2(head []byte) (bool, error) {
 	version := be.Uint32(head[4:])
 	switch {
 	case len(head) < 104 || version != 2 && version != 3:
-		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has the version %d or ends in its header",
+		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has the unsupported version %d, or "+
+			"ends within its header",
 			version),
 			"convert it: qemu-img convert -O raw FILE FILE.raw")
 	case be.Uint64(head[8:]) != 0:

@@ -72,7 +72,8 @@ const (
 	esp       = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
 	netBSDFFS = "49f48d5a-b10e-11dc-b99b-0019d1879648"
 	size      = 64 << 10
-	ofFFS     = "the root of the disk is FFS, and the guests of bakeoff mount ext4; boot it as the disk of the driver " +
+	ofFFS     = "the root of the disk contains FFS, but guests of bakeoff mount only ext4; boot it " +
+		"as the disk of the driver " +
 		"qemu, with its own kernel unless it has a boot loader: kernel: FILE, disk: FILE"
 )
 
@@ -128,10 +129,10 @@ func TestRoot(t *testing.T) {
 			"partition 1 does not lie within the disk"},
 		"beyond the GPT": {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60, 0}) }, Range{},
 			"partition 1 does not lie"},
-		"xfs": {func(d []byte) { copy(d, "XFSB") }, Range{}, "is xfs, and the guests of " +
-			"bakeoff mount ext4; mount it"},
+		"xfs": {func(d []byte) { copy(d, "XFSB") }, Range{}, "contains xfs, but guests of " +
+			"bakeoff mount only ext4; mount it"},
 		"LVM in a partition": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 16); copy(d[17*sector:], "LABELONE") }, Range{},
-			"is LVM"},
+			"contains LVM"},
 		"nothing": {func([]byte) {}, Range{}, "neither a partition table nor a file system"},
 		"cut":     {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than the disk or partition"},
 	} {
@@ -205,7 +206,7 @@ func TestQCOW2(t *testing.T) {
 		"raw":          {make([]byte, 104), false, ""},
 		"short":        {[]byte("QFI"), false, ""},
 		"qcow2":        {header(func([]byte) {}), true, ""},
-		"cut":          {header(func([]byte) {})[:20], true, "ends in its header"},
+		"cut":          {header(func([]byte) {})[:20], true, "ends within its header"},
 		"version 1":    {header(func(h []byte) { h[7] = 1 }), true, "version 1"},
 		"backing file": {header(func(h []byte) { h[15] = 104 }), true, "has a backing file; make one file of both"},
 		"data file":    {header(func(h []byte) { h[79] = 4 }), true, "data in another file"},

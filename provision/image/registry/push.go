@@ -20,7 +20,7 @@ import (
 // asked.
 func (c *Client) Push(ctx context.Context, r reference.Reference, from *layout.Layout, d v1.Descriptor) error {
 	if r.Kind != reference.Registry || r.Tag == "" || r.Digest != "" {
-		return fault.WithFix(fault.New(fault.Invalid, "%s does not name a place in a registry", yamltree.Show(r.Text)),
+		return fault.WithFix(fault.New(fault.Invalid, "%s does not name a repository of a registry", yamltree.Show(r.Text)),
 			"write HOST/NAME:TAG, such as localhost:5000/app:1")
 	}
 	image, err := library.Path(from.Dir).Image(d.Digest)

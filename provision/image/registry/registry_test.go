@@ -538,7 +538,7 @@ func TestOddRegistries(t *testing.T) {
 		"too long": {func(_ int, w http.ResponseWriter, _ *http.Request, b []byte) {
 			_, _ = w.Write(append(slices.Clone(b), 0))
 		},
-			fault.Invalid, "has more than its", 1},
+			fault.Invalid, "has more than the expected", 1},
 		"always nothing": {func(_ int, w http.ResponseWriter, _ *http.Request, b []byte) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(b)))
 			panic(http.ErrAbortHandler)

@@ -225,7 +225,7 @@ func received(resp *http.Response, sent int64) (int64, error) {
 	end, ok := strings.CutPrefix(strings.TrimPrefix(text, "bytes="), "0-")
 	n, err := strconv.ParseInt(end, 10, 64)
 	if !ok || err != nil || n < 0 {
-		return 0, fault.New(fault.Invalid, "the registry reports the range %.40q of an upload, which is wrong", text)
+		return 0, fault.New(fault.Invalid, "the registry reports a wrong range of an upload: %.40q", text)
 	}
 	if n == 0 { // docker-registry says so of an empty upload
 		return 0, nil

@@ -45,13 +45,13 @@ func ParseEntries(b []byte) ([]Entry, error) {
 		return nil, fault.Wrap(fault.Invalid, "", err)
 	}
 	if l.Schema != ListSchema || len(l.Sources) > maxEntries {
-		return nil, fault.New(fault.Invalid, "the schema is %q and not %s, or there are more than %d sources", l.Schema,
+		return nil, fault.New(fault.Invalid, "the list has the schema %q instead of %s, or more than %d sources", l.Schema,
 			ListSchema, maxEntries)
 	}
 	seen := map[string]bool{}
 	for _, e := range l.Sources {
 		if !name.Valid(e.Name, maxName) || seen[e.Name] {
-			return nil, fault.New(fault.Invalid, "%q is not the name of a source, or there are two of it", e.Name)
+			return nil, fault.New(fault.Invalid, "%q is not a valid name of a source, or two sources have it", e.Name)
 		}
 		seen[e.Name] = true
 	}

@@ -203,7 +203,7 @@ func (c *Client) Skip(damaged []error, left int) error {
 		case i < maxWarnings:
 			c.Warn(err.Error() + "; it was left out")
 		case i == maxWarnings:
-			c.Warn(fmt.Sprintf("%d more records cannot be read and were left out", len(damaged)-i))
+			c.Warn(fmt.Sprintf("%d more records are unreadable and were left out", len(damaged)-i))
 		}
 	}
 	return nil

@@ -198,7 +198,7 @@ func replacesLower(f *os.File) (bool, error) {
 	all, err := fileAttributes(f)
 	for _, namespace := range []string{"trusted.overlay.", "user.overlay."} {
 		if all[namespace+"redirect"] != "" {
-			return false, fault.New(fault.Unsupported, "%s was moved, which a layer cannot hold", forMessage(f.Name()))
+			return false, fault.New(fault.Unsupported, "%s was moved, and a layer cannot record moves", forMessage(f.Name()))
 		}
 		if all[namespace+"opaque"] == "y" {
 			return true, err

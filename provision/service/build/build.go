@@ -117,8 +117,8 @@ type builder struct {
 // what image.Store needs; for steps that run programs it needs bwrap.
 func Build(ctx context.Context, store *image.Store, def *service.Definition, o Options) (Result, error) {
 	if os.Getuid() != 0 {
-		return Result{}, fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several users, which "+
-			"only root can set"), "run bakeoff as root")
+		return Result{}, fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several "+
+			"users, and only root can create such files"), "run bakeoff as root")
 	}
 	b := &builder{Options: o, store: store, def: def}
 	r, err := b.build(ctx)

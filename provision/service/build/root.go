@@ -72,7 +72,8 @@ func (b *builder) copy(ctx context.Context, i int, c *service.Copy) error {
 		return err
 	}
 	if info.IsDir() && c.Mode != 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder, and a mode is for a file", c.From), "remove the mode")
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder; a mode can be set only for a file",
+			c.From), "remove the mode")
 	}
 	if c.Mode != 0 {
 		if err := os.Chmod(staged, c.Mode); err != nil {
@@ -132,7 +133,7 @@ func (b *builder) merge(from, to string) error {
 		}
 		return err
 	case err == nil && (info.IsDir() || there.IsDir()):
-		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder on one side and a file on the other", to),
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder in one place and a file in the other", to),
 			"write another path")
 	}
 	return os.Rename(from, at)

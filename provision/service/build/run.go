@@ -38,7 +38,8 @@ func (b *builder) run(ctx context.Context, s service.Step) error {
 	start := time.Now()
 	exit, err := b.store.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: out, Stderr: out})
 	if fault.Is(err, fault.NotFound) || err == nil && exit.Code == 127 && !installed("bwrap") {
-		return fault.WithFix(fault.New(fault.Unsupported, "bwrap is not installed, and steps run in it"),
+		return fault.WithFix(fault.New(fault.Unsupported, "bakeoff runs the steps of a service in bwrap, which is "+
+			"not installed"),
 			"apt-get install bubblewrap")
 	}
 	if err != nil {

@@ -53,12 +53,12 @@ func ParseClientID(s string) ([]byte, error) {
 	if digits, ok := strings.CutPrefix(s, "0x"); ok {
 		var err error
 		if b, err = hex.DecodeString(digits); err != nil {
-			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not an identifier of a client", s),
+			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not an identifier of a DHCP client", s),
 				"write 0x and pairs of hexadecimal digits, or a text")
 		}
 	}
 	if len(b) < 1 || len(b) > maxClientID {
-		return nil, fault.New(fault.Invalid, "%q is not an identifier of a client: it must have 1 to %d bytes", s,
+		return nil, fault.New(fault.Invalid, "%q is not an identifier of a DHCP client: it must have 1 to %d bytes", s,
 			maxClientID)
 	}
 	return b, nil

@@ -186,7 +186,7 @@ func (n *Network) Attach(ctx context.Context, p Port) error {
 	return n.store.locked(ctx, func() (err error) {
 		mtu := n.mtu()
 		if p.MTU > mtu {
-			return fault.WithFix(fault.New(fault.Invalid, "mtu: %d: network %s has %d", p.MTU, n.Name, mtu),
+			return fault.WithFix(fault.New(fault.Invalid, "mtu: %d is more than the MTU of network %s, %d", p.MTU, n.Name, mtu),
 				"write a smaller mtu, or create the network with a larger --mtu")
 		}
 		if p.MTU > 0 {

@@ -219,8 +219,8 @@ func (n *Network) prepareUplinkFreeBSD(ctx context.Context) error {
 	for line := range strings.Lines(said) {
 		f := strings.Fields(line)
 		if n.VLAN == 0 && len(f) > 1 && (f[0] == "inet" || f[0] == "inet6" && !strings.HasPrefix(f[1], "fe80:")) {
-			return fault.WithFix(fault.New(fault.Invalid, "uplink: the interface %s has the address %s, which this machine "+
-				"would lose", n.Uplink, f[1]), "use another interface, add --vlan, or use --nat")
+			return fault.WithFix(fault.New(fault.Invalid, "uplink: in a bridge, the interface %s would lose its "+
+				"address %s", n.Uplink, f[1]), "use another interface, add --vlan, or use --nat")
 		}
 	}
 	return nil

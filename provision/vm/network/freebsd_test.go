@@ -220,7 +220,7 @@ func TestFreeBSDUplink(t *testing.T) {
 	ctx := t.Context()
 	for want, d := range map[string]manifest.Network{
 		"no interface em7":      {Name: "a", Uplink: "em7"},
-		"the address 192.0.2.9": {Name: "a", Uplink: "em0"},
+		"its address 192.0.2.9": {Name: "a", Uplink: "em0"},
 		"the MTU of the uplink": {Name: "a", Uplink: "em1", MTU: 9000},
 	} {
 		if _, err := s.Create(ctx, d); err == nil || !strings.Contains(err.Error(), want) || fault.Fix(err) == "" {

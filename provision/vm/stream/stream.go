@@ -105,7 +105,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 
 func (r *Reader) read(b []byte) error {
 	if _, err := io.ReadFull(r.in, b); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fault.New(fault.Invalid, "the stream ends in the middle")
+		return fault.New(fault.Invalid, "the stream of the guest is incomplete")
 	} else if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *Reader) Read(b []byte) (int, error) {
 	r.sum.Write(b[:n])
 	r.left -= uint32(n)
 	if err == io.EOF {
-		err = fault.New(fault.Invalid, "the stream ends in the middle")
+		err = fault.New(fault.Invalid, "the stream of the guest is incomplete")
 	}
 	return n, err
 }
@@ -187,7 +187,7 @@ func (r *Reader) verify() error {
 	want := r.sum.Sum(nil)
 	have := make([]byte, len(want))
 	if _, err := io.ReadFull(r.in, have); err != nil {
-		return fault.New(fault.Invalid, "the stream ends in the middle")
+		return fault.New(fault.Invalid, "the stream of the guest is incomplete")
 	}
 	if !bytes.Equal(have, want) {
 		return damaged("a SHA-256 is wrong")

@@ -142,7 +142,8 @@ func Decode(r io.Reader, disk Disk, base Volume) (Volume, error) {
 		return d.out, fault.New(fault.Invalid, "the stream does not say how large the volume is")
 	}
 	if d.end > d.out.Size {
-		return d.out, fault.New(fault.Invalid, "the stream has %d bytes of a volume of %d bytes", d.end, d.out.Size)
+		return d.out, fault.New(fault.Invalid, "the stream writes at byte %d, past the end of the volume (%d "+
+			"bytes)", d.end, d.out.Size)
 	}
 	return d.out, disk.Truncate(d.out.Size)
 }
