@@ -111,7 +111,7 @@ func (n *node) propertyOf(property string) string {
 func (n *node) drawingSize() (width, height float64, err error) {
 	width, height = n.numberAttribute("width"), n.numberAttribute("height")
 	if !(width >= 1 && height >= 1) {
-		return 0, 0, fmt.Errorf("picture: a drawing of %g × %g", width, height)
+		return 0, 0, fmt.Errorf("picture: the drawing has an invalid size: %g × %g", width, height)
 	}
 	return width, height, nil
 }

@@ -127,7 +127,8 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 	_, known := s.readState()
 	if there, err := fs.ReadDir(s.root.FS(), "."); err != nil || !known && slices.ContainsFunc(there,
 		func(e fs.DirEntry) bool { return e.Name() != storedLock }) {
-		return sum, fault.WithFix(fault.New(fault.Invalid, "%s: the folder has files of others", op), "name a new folder")
+		return sum, fault.WithFix(fault.New(fault.Invalid, "%s: the folder contains files that bakeoff did not "+
+			"write", op), "name a new folder")
 	}
 	held, err := lock.Wait(ctx, filepath.Join(dir, storedLock))
 	if err != nil {

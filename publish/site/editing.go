@@ -40,8 +40,8 @@ func (s *Site) editable(name string) error {
 			safetext.Clip(safetext.Line(name), 100)), "choose one of the list")
 	}
 	if info, err := s.root.Lstat(name); err != nil || !info.Mode().IsRegular() {
-		return fault.WithFix(fault.New(fault.NotFound, "the file %s does not exist any "+
-			"more", safetext.Line(name)), "load the list again")
+		return fault.WithFix(fault.New(fault.NotFound, "the file %s no longer exists", safetext.Line(name)),
+			"load the list again")
 	}
 	return nil
 }

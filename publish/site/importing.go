@@ -294,7 +294,8 @@ func (w *importing) importFile(root *os.Root, name, at string, e *importer.Expor
 	case path.Ext(name) == ".md" || strings.HasPrefix(f.Text, "---") || strings.HasPrefix(f.Text, "+++"):
 		return w.importHugo(name, text)
 	default:
-		err = fault.WithFix(fault.New(fault.Invalid, "%s:1: it has no front matter that bakeoff knows; it is left out",
+		err = fault.WithFix(fault.New(fault.Invalid, "%s:1: bakeoff leaves this file out, because it has no front "+
+			"matter that bakeoff knows",
 			safetext.Line(name)), "add the title, the date and the status that it has")
 	}
 	if err != nil {

@@ -153,7 +153,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		name, file, text, want string
 	}{
 		{"date", "src/a.md", "---\ntitle: A\ndate: yesterday\n---\n", "src/a.md:3"},
-		{"front matter", "src/a.md", "---\ntitle: A\n", "does not end"},
+		{"front matter", "src/a.md", "---\ntitle: A\n", "has no closing line"},
 		{"same address", "src/a.md", "---\ntitle: Second\ndate: 2025-05-06\n---\n", "same address"},
 		{"address of an index", "pages/t.md", "---\ntitle: T\nslug: tags\n---\n", "two pages have the address /tags/"},
 		{"a command", "config.sh.local", "SITE_TITLE=a\nrm -rf /\n", "config.sh.local:2"},

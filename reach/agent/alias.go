@@ -23,7 +23,7 @@ const (
 // sockaddr_in in sys/netinet/in.h.
 func aliasRequest(system, name string, addr netip.Prefix) ([]byte, error) {
 	if len(name) == 0 || len(name) >= ifNameSize {
-		return nil, fmt.Errorf("the name must have 1 to %d bytes (got %q)", ifNameSize-1, name)
+		return nil, fmt.Errorf("the name of an interface must have 1 to %d bytes (got %q)", ifNameSize-1, name)
 	}
 	if !addr.IsValid() || !addr.Addr().Is4() {
 		return nil, fmt.Errorf("%v is not an IPv4 address with a prefix length", addr)

@@ -86,9 +86,9 @@ func digestOf(path string) (int64, string, error) {
 	case err != nil:
 		return 0, "", err
 	case !st.Mode().IsRegular():
-		return 0, "", errors.New("it is not a regular file")
+		return 0, "", errors.New("the path does not name a regular file")
 	case st.Size() > maxExecutable:
-		return st.Size(), "", fmt.Errorf("it is larger than %d MiB", maxExecutable>>20)
+		return st.Size(), "", fmt.Errorf("the file is larger than %d MiB", maxExecutable>>20)
 	}
 	f, err := os.Open(path)
 	if err != nil {

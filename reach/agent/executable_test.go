@@ -41,7 +41,8 @@ func TestExecutable(t *testing.T) {
 	byPath.Program = tool.Path
 	nothing := wire.Executable{Schema: wire.ExecutableSchema, Program: "nothing",
 		Unknown: "PATH has no program of this name"}
-	folder := wire.Executable{Schema: wire.ExecutableSchema, Program: dir, Path: dir, Unknown: "it is not a regular file"}
+	folder := wire.Executable{Schema: wire.ExecutableSchema, Program: dir, Path: dir, Unknown: "the path does " +
+		"not name a regular file"}
 	t.Setenv("PATH", dir)
 	for _, tt := range []struct {
 		program     string

@@ -156,7 +156,7 @@ func (g guestInit) card(mac string) (string, error) {
 		case len(found) == 1 || len(found) > 1 && mac != "":
 			return found[0], nil
 		case len(found) > 1:
-			return "", fault.New(fault.Invalid, "network: give the mac: there are several interfaces, %s",
+			return "", fault.New(fault.Invalid, "network: name the MAC address, because the guest has several interfaces: %s",
 				strings.Join(found, " "))
 		case time.Now().After(end):
 			return "", fmt.Errorf("there is no network interface with the address %s", cmp.Or(mac, "of a card"))

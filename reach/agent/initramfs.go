@@ -161,7 +161,7 @@ func addDisk(a *initramfs.Archive, q *wire.InitramfsRequest) error {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Size() > math.MaxUint32 {
-		return fault.WithFix(fault.New(fault.Invalid, "%s is not a file of less than 4 GiB, as a RAM disk can hold", q.Disk),
+		return fault.WithFix(fault.New(fault.Invalid, "%s is not a file below 4 GiB, the limit of a RAM disk", q.Disk),
 			"attach it as a disk")
 	}
 	q.Wanted = append(slices.Clone(q.Wanted), "loop")

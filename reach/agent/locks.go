@@ -79,7 +79,7 @@ func (l *locks) takeOver(path string, owner lock.Owner, h *hold) {
 		}
 		var err error
 		if h.lock, err = takeOrShare(path, owner); err != nil {
-			h.lost = fault.Wrap(fault.Of(err), "another run took the lock of the machine during this one", err)
+			h.lost = fault.Wrap(fault.Of(err), "another run took the lock of the machine during this run", err)
 		}
 		l.mu.Unlock()
 	}

@@ -104,7 +104,7 @@ func TestSharedLockIsLost(t *testing.T) {
 		err = l.take(path, from("a", "box"))
 	}
 	if again := l.give(path); !lock.Refused(err) || again == nil || again.Error() != err.Error() ||
-		!strings.Contains(err.Error(), "another run took the lock of the machine during this one") ||
+		!strings.Contains(err.Error(), "another run took the lock of the machine during this run") ||
 		!strings.Contains(err.Error(), "run run-of-b, started by ") {
 		t.Errorf("taken: %v; released: %v", err, again)
 	}

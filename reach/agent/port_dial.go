@@ -87,7 +87,7 @@ func (d dialer) once(ctx context.Context, deadline time.Time, o ServeOptions) (t
 	defer context.AfterFunc(ctx, func() { port.Close() })()
 	r, err := channel.Answer(port)
 	if err != nil {
-		return false, fmt.Errorf("the connection ended before a host greeted: %w", err)
+		return false, fmt.Errorf("the connection ended before a host sent its greeting: %w", err)
 	}
 	return true, serveHost(ctx, r, port, o)
 }

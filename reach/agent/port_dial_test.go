@@ -172,7 +172,7 @@ func TestDialGivesUp(t *testing.T) {
 	}()
 	for _, tt := range []struct{ at, want string }{
 		{"unix:" + filepath.Join(t.TempDir(), "none"), "no such file"},
-		{closing.Addr().String(), "before a host greeted"},
+		{closing.Addr().String(), "before a host sent its greeting"},
 	} {
 		d, err := newDialer(tt.at, patience)
 		if err != nil {

@@ -27,14 +27,14 @@ func encodeSetting(now []byte, value string) ([]byte, error) {
 	case size == 8:
 		out = binary.LittleEndian.AppendUint64(nil, uint64(n))
 	default:
-		return nil, fmt.Errorf("the present value has %d bytes, and is neither a number nor a text; bakeoff cannot set "+
-			"it", size)
+		return nil, fmt.Errorf("bakeoff cannot change this setting: its value has %d bytes, and is neither a "+
+			"number nor a text", size)
 	}
 	if notNumber != nil {
 		return nil, fmt.Errorf("%q is not a number", value)
 	}
 	if !fits {
-		return nil, fmt.Errorf("%d is not a number of %d bytes", n, len(now))
+		return nil, fmt.Errorf("the number %d does not fit in the %d bytes of the setting", n, len(now))
 	}
 	return out, nil
 }

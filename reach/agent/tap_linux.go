@@ -31,7 +31,7 @@ func execWithTaps(args []string) error {
 		devices, args = append(devices, args[0]), args[1:]
 	}
 	if len(args) < 2 {
-		return fault.New(fault.Invalid, "tap: write NAMESPACE=NAME... -- PROGRAM [ARGUMENT...]")
+		return fault.New(fault.Invalid, "usage: bakeoff-agent tap NAMESPACE=NAME... -- PROGRAM [ARGUMENT...]")
 	}
 	argv := args[1:]
 	program, err := exec.LookPath(argv[0])

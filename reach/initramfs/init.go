@@ -40,11 +40,12 @@ func (a *Archive) Init(file string) error {
 func checkStatic(r io.ReaderAt) error {
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return fault.New(fault.Invalid, "not a program for a Linux guest: %w", err)
+		return fault.New(fault.Invalid, "the file is not a program for a Linux guest: %w", err)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP {
-			return fault.WithFix(fault.New(fault.Invalid, "dynamically linked, so it cannot be the init of a guest"),
+			return fault.WithFix(fault.New(fault.Invalid, "the program is dynamically linked, so it cannot be the "+
+				"init process of a guest"),
 				"build it with CGO_ENABLED=0")
 		}
 	}

@@ -56,7 +56,7 @@ func (t *walker) add(name string) error {
 	}
 	at := path.Join("/", name)
 	if slices.Contains(t.except, at) {
-		return fault.New(fault.Invalid, "the root already has %s, where the RAM disk puts its own file", at)
+		return fault.New(fault.Invalid, "the root file system already has %s, but the RAM disk puts its own file there", at)
 	}
 	st, ok := inodeOf(info)
 	if !ok {
@@ -125,7 +125,7 @@ func (t *walker) file(name string, h cpio.Header, size int64, links int, inode u
 		t.first[inode] = t.a.last + 1
 	}
 	if size > 1<<32-1 {
-		return fault.New(fault.Invalid, "%s has %d bytes, and a file of a RAM disk has less than 4 GiB", h.Name, size)
+		return fault.New(fault.Invalid, "%s has %d bytes, but a file in a RAM disk must be smaller than 4 GiB", h.Name, size)
 	}
 	f, err := t.root.Open(name)
 	if err != nil {

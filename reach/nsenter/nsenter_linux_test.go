@@ -75,13 +75,13 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	for says, args := range map[string][]string{
-		"absolute":           {"--private-mounts", "--bind", "a:/b", "--", "x"},
-		"--private-mounts":   {"--bind", "/a:/b", "--", "x"},
-		"needs an argument":  {"--dir"},
-		"not defined: -moon": {"--moon", "--", "x"},
-		"--pid":              {"--pid", "x", "--", "x"},
-		"require each other": {"--ns", "mnt", "--", "x"},
-		"no program":         {"--", "--dir"},
+		"absolute":                  {"--private-mounts", "--bind", "a:/b", "--", "x"},
+		"--private-mounts":          {"--bind", "/a:/b", "--", "x"},
+		"needs an argument":         {"--dir"},
+		"not defined: -moon":        {"--moon", "--", "x"},
+		"--pid":                     {"--pid", "x", "--", "x"},
+		"can be used only together": {"--ns", "mnt", "--", "x"},
+		"no program":                {"--", "--dir"},
 	} {
 		if says == "no program" {
 			args = args[:1]

@@ -131,7 +131,7 @@ func Parse(args []string) (e Entry, err error) {
 	case len(e.umount)+len(e.binds)+len(e.Placed) > 0 && !e.private:
 		return e, errors.New("--umount, --bind and --place require --private-mounts")
 	case (e.pid == 0) != (e.ns == ""):
-		return e, errors.New("--pid and --ns require each other")
+		return e, errors.New("--pid and --ns can be used only together")
 	}
 	return e, nil
 }

@@ -66,7 +66,7 @@ func (s Server) Read(c net.Conn, forwarded bool) error {
 			return err
 		}
 		if got := string(status); !strings.HasPrefix(got, "HTTP/1.") || !strings.HasSuffix(got, " 200") {
-			return fault.New(fault.Subject, "the server answers %q", got)
+			return fault.New(fault.Subject, "the server answers %q instead of HTTP status 200", got)
 		}
 	case SSH:
 		banner := make([]byte, len("SSH-"))

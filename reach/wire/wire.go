@@ -144,7 +144,7 @@ func ParseExec(b []byte) (ExecResult, error) {
 	case res.Schema != ExecSchema:
 		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, ExecSchema)
 	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
-		return res, errors.New("no command, or no elapsed time")
+		return res, errors.New("the result lacks the command or the elapsed time")
 	}
 	var sum int64
 	for _, ns := range res.RunsNS {
@@ -195,7 +195,7 @@ func ParseStarted(b []byte) (Started, error) {
 		return s, err
 	}
 	if s.Schema != StartedSchema || len(s.Argv) == 0 {
-		return s, fmt.Errorf("schema is %q, expected %q, or there is no program", s.Schema, StartedSchema)
+		return s, fmt.Errorf("the schema is %q (expected %q), or the result names no program", s.Schema, StartedSchema)
 	}
 	return s, nil
 }

@@ -225,8 +225,9 @@ func (e *Environments) needLoader(ctx context.Context) error {
 	if e.Menu || e.usesImages(ctx) {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "neither ZFSBootMenu starts this machine (nothing below %s has the "+
-		"property %s) nor a unified kernel image (%s does not name the root)", e.Parent, commandLine, lineFile),
+	return fault.WithFix(fault.New(fault.Unsupported, "this machine starts neither from ZFSBootMenu (no dataset "+
+		"below %s has the property %s) nor from a unified kernel image (%s does not name the root)", e.Parent,
+		commandLine, lineFile),
 		"clone the snapshot, then change root= of the kernel's command line by hand")
 }
 
@@ -243,7 +244,8 @@ func (e *Environments) Rollback(ctx context.Context, snapshot string) (string, e
 	to := n.Name + "-" + tag
 	if i := e.index(e.Parent + "/" + to); i >= 0 {
 		if e.All[i].Origin != n.Dataset+"@"+tag {
-			return "", fault.WithFix(fault.New(fault.Invalid, "there is a boot environment %s that comes from elsewhere", to),
+			return "", fault.WithFix(fault.New(fault.Invalid, "the boot environment %s exists already, but is not a "+
+				"clone of this snapshot", to),
 				"clone the snapshot under another name, and activate that")
 		}
 		return e.Activate(ctx, to)

@@ -68,7 +68,8 @@ func (e *Environments) activateImage(ctx context.Context, n *Environment) (err e
 	}
 	own, ok := rooted(line, n.Dataset)
 	if !ok {
-		return fault.New(fault.Unsupported, "%s of %s has no %s: %s", lineFile, n.Name, rootArg, safetext.Line(line))
+		return fault.New(fault.Unsupported, "%s of the boot environment %s has no %s: %s", lineFile, n.Name,
+			rootArg, safetext.Line(line))
 	}
 	token, err := e.output(ctx, "cat", dir+tokenFile)
 	if err != nil {

@@ -82,7 +82,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 			return err
 		}
 		if n := len(value); name == "pool" && (n < 8 || n > 512) {
-			return fault.WithFix(fault.New(fault.Invalid, "the passphrase of the pool has %d bytes", n),
+			return fault.WithFix(fault.New(fault.Invalid, "the passphrase of the pool has an unsuitable length: %d bytes", n),
 				"choose one of 8 to 512 bytes")
 		}
 		if bytes.ContainsAny(value, "\n\x00") {
@@ -158,7 +158,8 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 		return fault.New(fault.Invalid, "the disk %s is missing", planned.ByID)
 	case d.Serial != planned.Serial || d.Size != planned.Size:
 		return fault.WithFix(
-			fault.New(fault.Invalid, "%s is another disk: serial number %s and %d bytes, planned %s and %d",
+			fault.New(fault.Invalid, "%s is not the planned disk: it has the serial number %s and %d bytes instead "+
+				"of %s and %d bytes",
 				planned.ByID, safetext.Line(d.Serial), d.Size, planned.Serial, planned.Size),
 			"attach the disk of the plan, or make another plan",
 		)
@@ -185,14 +186,16 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 // unchanged refuses a disk that got other content or a user since the plan was made.
 func unchanged(planned plan.Disk, d installed.Disk) error {
 	if d.Users == nil || d.Signatures == nil {
-		return fault.New(fault.Unsupported, "bakeoff cannot find out what %s holds and what uses it", planned.ByID)
+		return fault.New(fault.Unsupported, "bakeoff cannot find out what is on the disk %s, and what uses the "+
+			"disk", planned.ByID)
 	}
 	if len(d.Users) > 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s is in use: %s", planned.ByID, safetext.Line(d.Users[0])),
 			"stop this use first")
 	}
 	if !slices.Equal(d.Signatures, planned.Signatures) && len(d.Signatures)+len(planned.Signatures) > 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "%s changed since the plan was made: it holds %q, not %q",
+		return fault.WithFix(fault.New(fault.Invalid, "%s changed since the plan was made: the disk contains %q "+
+			"instead of %q",
 			planned.ByID, d.Signatures, planned.Signatures), "make another plan")
 	}
 	return nil
@@ -250,11 +253,12 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 		case seen.state == conflicting && slices.Equal(s.Argv, s.Checks[0].Argv): // the step only looks
 			return fault.New(fault.Invalid, "%s: this check failed: %s", s.Purpose, seen.says)
 		case seen.state == conflicting:
-			return fault.WithFix(fault.New(fault.Invalid, "%s: the target already has something else in its place: "+
-				"%s", s.ID, seen.says),
+			return fault.WithFix(fault.New(fault.Invalid, "%s: the target already has something else where this "+
+				"step would write: %s", s.ID, seen.says),
 				"find out what it is. If you do not need it, remove it and run resume")
 		case state == eventDone && s.Destroys != "":
-			return fault.WithFix(fault.New(fault.Invalid, "%s was done, but its result has disappeared: %s", s.ID, seen.says),
+			return fault.WithFix(fault.New(fault.Invalid, "the step %s was done, but its result has disappeared: "+
+				"%s", s.ID, seen.says),
 				"find out what changed the disk. resume does not destroy data a second time; to do so, make another plan")
 		}
 	}
@@ -321,7 +325,7 @@ func (e *Engine) sizes(ctx context.Context, argv []string) (sum int64, err error
 		line = strings.TrimSpace(line)
 		n, err := strconv.ParseInt(line[strings.LastIndexByte(line, ' ')+1:], 10, 64)
 		if err != nil || n < 0 {
-			return 0, fault.New(fault.Lab, "%s printed %s, which does not end with a size", shell.Quote(argv...),
+			return 0, fault.New(fault.Lab, "the output of %s has a line that does not end with a size: %s", shell.Quote(argv...),
 				safetext.Line(line))
 		}
 		sum += (n+block-1)/block*block + block
@@ -360,7 +364,7 @@ func (e *Engine) settled(ctx context.Context, s *plan.Step) error {
 			}
 		}
 	}
-	return fault.New(fault.Lab, "%s ran, but its check fails: %s", s.ID, seen.says)
+	return fault.New(fault.Lab, "the step %s ran, but its check fails: %s", s.ID, seen.says)
 }
 
 // fail records an error, and releases what the steps took.

@@ -154,7 +154,7 @@ func (r *Record) format() journal.Format[Line] {
 		Fix: "restore the folder, or make another plan", Check: func(l Line, first bool) error {
 			switch {
 			case first != (l.Event == eventBegin):
-				return fmt.Errorf("event %q at the wrong place", l.Event)
+				return fmt.Errorf("the event %q is in the wrong place", l.Event)
 			case first && (l.Plan != r.Plan.Hash || l.Serial != r.Plan.Disk.Serial):
 				return fmt.Errorf("the journal belongs to another plan or disk")
 			case l.Step != "" && r.Plan.Step(l.Step) == nil:

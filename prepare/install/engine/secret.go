@@ -56,7 +56,7 @@ func (s *Secrets) read(name, ref string) ([]byte, error) {
 		info, err := f.Stat()
 		if err == nil && info.Mode().Perm()&0o077 != 0 {
 			return nil, fault.WithFix(
-				fault.New(fault.Invalid, "%s can be read by others (mode %o)", rest, info.Mode().Perm()),
+				fault.New(fault.Invalid, "other users can read %s (mode %o)", rest, info.Mode().Perm()),
 				"run chmod 600 "+rest,
 			)
 		}
@@ -65,7 +65,8 @@ func (s *Secrets) read(name, ref string) ([]byte, error) {
 		return conn.Output(context.Background(), local.Conn{}, strings.Fields(rest)...)
 	}
 	if s.Prompt == nil {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask: standard input is not a terminal"),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask for the secret: standard input is "+
+			"not a terminal"),
 			"use file:PATH or command:ARGV")
 	}
 	return s.Prompt(name)

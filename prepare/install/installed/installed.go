@@ -154,7 +154,7 @@ func (p *Property) UnmarshalJSON(data []byte) error {
 	}
 	var pair []string
 	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
-		return fmt.Errorf("a property is a string or [value, source], not %.60s", data)
+		return fmt.Errorf("a property must be a string or [value, source] (got %.60s)", data)
 	}
 	p.Value, p.Source = pair[0], pair[1]
 	return nil
@@ -251,7 +251,7 @@ func Read(name string, r io.Reader) (System, error) {
 		return System{}, fault.Op(name, err)
 	}
 	if len(data) > maxFacts {
-		return System{}, fault.New(fault.Invalid, "%s: facts have at most %d MiB", name, maxFacts>>20)
+		return System{}, fault.New(fault.Invalid, "%s: the facts have more than %d MiB", name, maxFacts>>20)
 	}
 	var s System
 	if err := json.Unmarshal(data, &s); err != nil {

@@ -51,8 +51,8 @@ func TestReadErrors(t *testing.T) {
 		"{\n\n x}":      "facts.json:3:",
 		`{"schema": 2}`: "schema 2, not 1",
 		"{\"schema\": 1,\n\"ram_bytes\": \"much\"}": "facts.json:2: ram_bytes must not be a JSON string",
-		`{"schema": 1, "zfs": {"p": {"a": ["b"]}}}`: "a property is a string or [value, source]",
-		`{"schema": 1, "zfs": {"p": {"a": 7}}}`:     "a property is a string or [value, source]",
+		`{"schema": 1, "zfs": {"p": {"a": ["b"]}}}`: "a property must be a string or [value, source]",
+		`{"schema": 1, "zfs": {"p": {"a": 7}}}`:     "a property must be a string or [value, source]",
 	} {
 		_, err := Read("facts.json", strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {

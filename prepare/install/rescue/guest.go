@@ -148,7 +148,8 @@ func (o Options) variables() (string, error) {
 		have, err := os.ReadFile(of)
 		switch {
 		case err == nil && len(have) != len(empty):
-			return "", fault.WithFix(fault.New(fault.Invalid, "%s has %d bytes; a file of variables of this firmware has %d",
+			return "", fault.WithFix(fault.New(fault.Invalid, "%s has %d bytes; a file with variables of this "+
+				"firmware must have %d bytes",
 				safetext.Line(of), len(have), len(empty)), "remove the file; bakeoff install verify then misses the boot entry")
 		case err == nil && o.Write:
 			return of, nil
@@ -220,7 +221,7 @@ func (g *Guest) Await(ctx context.Context, try func() error) error {
 		case <-time.After(askEvery):
 		}
 		if time.Since(began) > bootTime {
-			return g.explain(fmt.Errorf("it did not answer within %v: %w", bootTime, err))
+			return g.explain(fmt.Errorf("the rescue system did not answer within %v: %w", bootTime, err))
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()

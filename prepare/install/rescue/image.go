@@ -78,10 +78,10 @@ func openImage(name string, size unit.Bytes, access Access) (*Image, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode()&fs.ModeDevice != 0:
-		return nil, fault.WithFix(errors.New("it is a device, not a file"),
+		return nil, fault.WithFix(errors.New("the path names a device, not a file"),
 			"leave --image out, and write the disk into the specification")
 	case !info.Mode().IsRegular():
-		return nil, errors.New("it is not a regular file")
+		return nil, errors.New("the path does not name a regular file")
 	default:
 		i.Size, i.New = info.Size(), info.Size() == 0
 	}
@@ -106,13 +106,15 @@ func openImage(name string, size unit.Bytes, access Access) (*Image, error) {
 func (i *Image) checkSize(wanted unit.Bytes) error {
 	switch {
 	case wanted != 0 && i.Size != int64(wanted):
-		return fault.WithFix(fault.New(fault.Invalid, "it has %d bytes, and --image-size says %d", i.Size, int64(wanted)),
+		return fault.WithFix(fault.New(fault.Invalid, "the image has %d bytes, but --image-size says %d", i.Size,
+			int64(wanted)),
 			"leave --image-size out, or use another file")
 	case i.Size < int64(leastSize):
-		return fault.WithFix(fault.New(fault.Invalid, "%s is too small for a disk with 8 GiB of pool", unit.Bytes(i.Size)),
+		return fault.WithFix(fault.New(fault.Invalid, "%s is too small for an image: the pool alone needs 8 GiB",
+			unit.Bytes(i.Size)),
 			"use --image-size 16GiB and a new file")
 	case i.Size%512 != 0:
-		return fault.New(fault.Invalid, "its size of %d bytes is not a multiple of 512: it is not a raw disk", i.Size)
+		return fault.New(fault.Invalid, "the file is not a raw disk: its size of %d bytes is not a multiple of 512", i.Size)
 	}
 	return nil
 }
@@ -136,7 +138,7 @@ func (i *Image) open(absent, write bool) error {
 	if i.held, err = lock.Of(f); err != nil {
 		f.Close()
 		if errors.Is(err, lock.ErrHeld) {
-			err = fault.WithFix(errors.New("it is in use: another process installs into it"), "wait for its end")
+			err = fault.WithFix(errors.New("the image is in use: another process installs into it"), "wait for its end")
 		}
 		return err
 	}
@@ -164,7 +166,8 @@ func (i *Image) unused(f *os.File) error {
 	}
 	for _, other := range formats {
 		if bytes.HasPrefix(head[:n], []byte(other.magic)) {
-			return fault.WithFix(fault.New(fault.Invalid, "it is a %s image, not a raw one", other.name), "use a new file")
+			return fault.WithFix(fault.New(fault.Invalid, "the file is a %s image, not a raw image", other.name),
+				"use a new file")
 		}
 	}
 	info, err := f.Stat()
@@ -180,7 +183,7 @@ func (i *Image) unused(f *os.File) error {
 		other, err := os.Stat(strings.TrimSuffix(string(text), "\n"))
 		if err == nil && os.SameFile(info, other) {
 			dev := "/dev/" + strings.Split(name, "/")[3]
-			return fault.WithFix(fault.New(fault.Invalid, "it is in use: %s is attached to it", dev), "losetup -d "+dev)
+			return fault.WithFix(fault.New(fault.Invalid, "the image is in use: %s is attached to it", dev), "losetup -d "+dev)
 		}
 	}
 	return nil

@@ -35,17 +35,18 @@ func TestRefusedImages(t *testing.T) {
 		size       unit.Bytes
 		want       string
 	}{
-		{"a folder", dir, 0, "it is not a regular file"},
-		{"a link", link, 0, "it is not a regular file"},
-		{"a device", "/dev/null", 0, "it is a device, not a file; leave --image out"},
+		{"a folder", dir, 0, "the path does not name a regular file"},
+		{"a link", link, 0, "the path does not name a regular file"},
+		{"a device", "/dev/null", 0, "the path names a device, not a file; leave --image out"},
 		{"no folder", filepath.Join(dir, "none", "out.raw"), 0, "does not exist"},
-		{"too small", file(t, unit.GiB, ""), 0, "1GiB is too small for a disk with 8 GiB of pool; use --image-size 16GiB"},
+		{"too small", file(t, unit.GiB, ""), 0, "1GiB is too small for an image: the pool alone needs 8 GiB; use " +
+			"--image-size 16GiB"},
 		{"a new one, too small", filepath.Join(dir, "new"), unit.GiB, "1GiB is too small"},
 		{"another size", file(t, DefaultSize, ""), 20 * unit.GiB,
-			"it has 17179869184 bytes, and --image-size says 21474836480; leave --image-size out"},
+			"the image has 17179869184 bytes, but --image-size says 21474836480; leave --image-size out"},
 		{"part of a sector", file(t, DefaultSize+1, ""), 0, "not a multiple of 512"},
-		{"qcow2", file(t, DefaultSize, "QFI\xfb"), 0, "it is a qcow2 image, not a raw one; use a new file"},
-		{"VHDX", file(t, DefaultSize, "vhdxfile"), 0, "it is a VHDX image"},
+		{"qcow2", file(t, DefaultSize, "QFI\xfb"), 0, "the file is a qcow2 image, not a raw image; use a new file"},
+		{"VHDX", file(t, DefaultSize, "vhdxfile"), 0, "the file is a VHDX image"},
 	} {
 		for _, access := range []Access{Look, Make} {
 			before, _ := os.Stat(tt.file)
@@ -161,7 +162,7 @@ func TestImageInUse(t *testing.T) {
 	}
 	for _, access := range []Access{Look, Change, Make} {
 		if _, err := OpenImage(name, 0, access); err == nil ||
-			!strings.Contains(err.Error(), "it is in use: another process installs into it; wait for its end") {
+			!strings.Contains(err.Error(), "the image is in use: another process installs into it; wait for its end") {
 			t.Errorf("access %d: %v", access, err)
 		}
 	}

@@ -22,7 +22,7 @@ func TestImageOfLoopDevice(t *testing.T) {
 			t.Errorf("losetup -d: %v: %s", err, out)
 		}
 	})
-	want := "it is in use: " + device + " is attached to it; losetup -d " + device
+	want := "the image is in use: " + device + " is attached to it; losetup -d " + device
 	if _, err := OpenImage(name, 0, Make); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -50,8 +50,8 @@ func Parse(text []byte, src Source) (Doc, error) {
 		}
 	}
 	if kind != "" {
-		return d, fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s; bakeoff reads lines such as "+
-			"\"title: …\" between two lines of ---, the first of which begins the file", PlaceText(src.File, line), kind),
+		return d, fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s; a file must begin with "+
+			"---, lines such as \"title: …\", and a second ---", PlaceText(src.File, line), kind),
 			"run bakeoff site import FOLDER SITE, which reads that of Hugo and Pelican, or rewrite the front matter")
 	}
 	front, body, lines, err := splitFrontMatter(text, src.File)
@@ -99,7 +99,7 @@ func splitFrontMatter(text []byte, file string) (front []string, body []byte, li
 		}
 		front = append(front, strings.TrimRight(string(l), "\r"))
 	}
-	return nil, nil, 0, fault.WithFix(fault.New(fault.Invalid, "%s: front matter does not end", file),
+	return nil, nil, 0, fault.WithFix(fault.New(fault.Invalid, "%s: the front matter has no closing line", file),
 		"end it with a line of three dashes (---)")
 }
 

@@ -63,7 +63,7 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 			break
 		}
 		if head.WriteString(line + "\n"); !more || head.Len() > maxFront {
-			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: front matter does not end", file),
+			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: the front matter has no closing line", file),
 				"end it with a line of "+fence)
 		}
 	}

@@ -50,7 +50,7 @@ func Scale(name string, content []byte, width int) ([]byte, error) {
 		return nil, err
 	}
 	if c.Width <= 0 || c.Height <= 0 || c.Width > maxPixels/c.Height {
-		return nil, fmt.Errorf("%d × %d pixels are too many", c.Width, c.Height)
+		return nil, fmt.Errorf("the picture has too many pixels: %d × %d", c.Width, c.Height)
 	}
 	from, _, err := image.Decode(bytes.NewReader(content))
 	if err != nil {

@@ -93,7 +93,7 @@ func TestEnterFailures(t *testing.T) {
 		{[]string{"--cpus", "900", "--", "true"}, fault.Lab, "CPUs 900"},
 		{[]string{"--dir", "/no/such/dir", "--", "true"}, fault.Lab, "/no/such/dir"},
 		{[]string{"--pid", "1", "--ns", "moon", "--", "true"}, fault.Lab, "moon"},
-		{[]string{"--pid", "1", "--", "true"}, fault.Lab, "require each other"},
+		{[]string{"--pid", "1", "--", "true"}, fault.Lab, "can be used only together"},
 		{[]string{"--umount", "/x", "--", "true"}, fault.Lab, "--private-mounts"},
 		{[]string{"--cpus", "0"}, fault.Lab, "no program"},
 	} {

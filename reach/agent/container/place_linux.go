@@ -45,7 +45,7 @@ func place(from, to string, covers *[]string) error {
 	at, err := os.Stat(to)
 	switch {
 	case err == nil && at.IsDir() != file.IsDir():
-		return fault.New(fault.Invalid, "one is a folder, and the other a file")
+		return fault.New(fault.Invalid, "one of the two paths is a folder, and the other is a file")
 	case errors.Is(err, fs.ErrNotExist):
 		if err := vacate(to, file.IsDir(), covers); err != nil {
 			return err
@@ -81,7 +81,7 @@ func vacate(to string, folder bool, covers *[]string) error {
 		return err
 	}
 	if real == "/" {
-		return fault.New(fault.Invalid, "no folder above it exists but /")
+		return fault.New(fault.Invalid, "none of the folders above the path exists except /")
 	}
 	if !slices.ContainsFunc(*covers, func(c string) bool { return real == c || ours(real, c) }) {
 		if err := cover(real); err != nil {

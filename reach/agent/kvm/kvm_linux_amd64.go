@@ -149,7 +149,7 @@ func ioctl(fd int, request uintptr, arg uintptr) (int, error) {
 // with this process.
 func (m *kvmMachine) assemble() error {
 	if v, err := ioctl(m.dev, kvmGetAPIVersion, 0); err != nil || v != kvmAPIVersion {
-		return fmt.Errorf("KVM has version %d instead of %d (%v)", v, kvmAPIVersion, err)
+		return fmt.Errorf("KVM has the API version %d instead of %d (%v)", v, kvmAPIVersion, err)
 	}
 	var err error
 	if m.vm, err = ioctl(m.dev, kvmCreateVM, 0); err != nil {
@@ -235,7 +235,7 @@ func (m *kvmMachine) run() error {
 	case kvmExitError:
 		return errors.New("KVM cannot run a 64-bit guest: internal error at its first instructions")
 	default:
-		return fmt.Errorf("the guest ended with exit %d instead of halting", why)
+		return fmt.Errorf("the guest ended with the KVM exit reason %d instead of halting", why)
 	}
 	var r kvmRegs
 	if _, err := ioctl(m.vcpu, kvmGetRegs, uintptr(unsafe.Pointer(&r))); err != nil {

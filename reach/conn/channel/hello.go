@@ -140,7 +140,7 @@ func (s *scanner) fill() error {
 func (s *scanner) drop(n int) error {
 	s.buf = s.buf[n:]
 	if s.skipped += n; s.skipped > maxSkipped {
-		return errors.New("the line carries other data")
+		return errors.New("the serial line carries other data")
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func endpoint(text string) (name string, port uint16, err error) {
 		case "port":
 			n, err := strconv.ParseUint(value, 10, 16)
 			if err != nil || n == 0 {
-				return "", 0, fault.New(fault.Lab, "ssh -G names the port %q", value)
+				return "", 0, fault.New(fault.Lab, "ssh -G reports an invalid port: %q", value)
 			}
 			port = uint16(n)
 		case "proxyjump", "proxycommand":

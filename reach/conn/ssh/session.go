@@ -71,7 +71,7 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, has held)
 	}
 	if was != nil {
 		if by, why := was.Hardware.Same(s.machine.Hardware); by == "" && !strings.HasPrefix(why, "neither") {
-			return fault.New(fault.Unsupported, "a different machine answers: %s", why)
+			return fault.New(fault.Unsupported, "a different machine answers at this address: %s", why)
 		}
 	}
 	for path, owner := range has.locks {

@@ -79,7 +79,7 @@ func parseWindows(text string) (site, error) {
 	if !path.IsAbs(folder) || !plainForWindows(folder) {
 		return s, fault.New(
 			fault.Unsupported,
-			"the remote user's folder for local data is %q; set `dir` of the host, such as /C:/bakeoff",
+			"bakeoff cannot use the remote user's folder for local data, %q; set `dir` of the host, such as /C:/bakeoff",
 			safetext.Line(local),
 		)
 	}

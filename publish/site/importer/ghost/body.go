@@ -102,7 +102,7 @@ func (w *writer) lexical(text string) (string, error) {
 
 func (w *writer) children(n node, depth int) error {
 	if depth > maxDepth {
-		return fmt.Errorf("it is nested more than %d times", maxDepth)
+		return fmt.Errorf("the document is nested more than %d levels deep", maxDepth)
 	}
 	for _, c := range n.Children {
 		if err := w.node(c, depth+1); err != nil {
@@ -295,7 +295,7 @@ func (w *writer) section(kind int, section []json.RawMessage, markups, atoms, ca
 	case 10:
 		var at int
 		if err := json.Unmarshal(section[1], &at); err != nil || at < 0 || at >= len(cards) || len(cards[at]) < 2 {
-			return fmt.Errorf("a section names a card that is not there")
+			return fmt.Errorf("a section names a card that the document lacks")
 		}
 		var name string
 		var payload node
@@ -327,11 +327,11 @@ func (w *writer) markers(all []json.RawMessage, markups, atoms [][]json.RawMessa
 		var opened []int
 		if err := json.Unmarshal(raw, &m); err != nil || len(m) < 4 || json.Unmarshal(m[0], &kind) != nil ||
 			json.Unmarshal(m[1], &opened) != nil || json.Unmarshal(m[2], &closed) != nil {
-			return fmt.Errorf("a marker has not four parts")
+			return fmt.Errorf("a marker does not have four parts")
 		}
 		for _, at := range opened {
 			if at < 0 || at >= len(markups) || len(markups[at]) == 0 {
-				return fmt.Errorf("its Mobiledoc is damaged: a piece of text names a markup that the document lacks")
+				return fmt.Errorf("the Mobiledoc is damaged: a piece of text names a markup that the document lacks")
 			}
 			open = append(open, w.openMarkup(markups[at]))
 		}

@@ -56,7 +56,7 @@ func (w *word) UnmarshalJSON(text []byte) error {
 			return err
 		}
 	case len(text) > 0 && (text[0] == '{' || text[0] == '['):
-		return errors.New("a text or a number is expected")
+		return errors.New("expected a text or a number")
 	case string(text) != "null":
 		s = string(text)
 	}
