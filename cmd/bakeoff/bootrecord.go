@@ -296,8 +296,8 @@ func (a *app) keepRecording(f recordFlags, r bootmodel.Recording) error {
 
 // recordHost reads what a machine recorded about its last boot.
 func (a *app) recordHost(ctx context.Context, f recordFlags) error {
-	fmt.Fprintf(a.Err, "%s: copies bakeoff-agent to its cache if it is not there, and reads the log of the kernel, what "+
-		"systemd knows, and debug.tslog; changes nothing else\n", safetext.Line(f.host))
+	fmt.Fprintf(a.Err, "%s: bakeoff copies bakeoff-agent to the cache there if it is missing, reads the kernel "+
+		"log, systemd's records and debug.tslog, and changes nothing else\n", safetext.Line(f.host))
 	if f.plan {
 		return nil
 	}

@@ -140,7 +140,7 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 			roundEstimate(last.PerTrial))
 	}
 	if v.Between == nil {
-		fmt.Fprintf(a.Out, "  Difference from run to run: unavailable, it takes %d calibrations.\n", calibrate.MinRuns)
+		fmt.Fprintf(a.Out, "  Difference from run to run: unavailable; it needs %d calibrations.\n", calibrate.MinRuns)
 	} else {
 		fmt.Fprintf(a.Out, "  Difference from run to run, when nothing changed: %.2g %% of the values, %.2g %% of a ratio.\n",
 			100*v.Between.Direct, 100*v.Between.Relative)

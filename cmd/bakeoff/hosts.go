@@ -240,11 +240,11 @@ func (a *app) calibrations(ctx context.Context, q *queue.Queue, hosts []queue.Ho
 	for _, name := range names {
 		i := slices.IndexFunc(hosts, func(h queue.HostState) bool { return h.Name == name })
 		if i < 0 {
-			return nil, fault.WithFix(fault.New(fault.NotFound, "no pool has a host %q", name), "see bakeoff hosts list")
+			return nil, fault.WithFix(fault.New(fault.NotFound, "no pool contains the host %q", name), "see bakeoff hosts list")
 		}
 		if hosts[i].Node.Name != name {
 			return nil, fault.New(fault.Unsupported, "the host %s does not run slurmd, so Slurm cannot calibrate "+
-				"it; calibrate it over SSH, as the user of the host", name)
+				"this host; calibrate it over SSH, as the user of the host", name)
 		}
 		if older > 0 {
 			view := calibrationOf(ctx, q, name)

@@ -97,7 +97,7 @@ func TestInspectOthers(t *testing.T) {
 	}{
 		{[]string{"ird"}, 0, "/init is there"},
 		{[]string{"disk"}, 0, "a disk with MBR"},
-		{[]string{"disk"}, 0, "no root for Linux: the root of the disk has no file system"},
+		{[]string{"disk"}, 0, "no root for Linux: the root of the disk has an unknown file system"},
 		{[]string{"gpt"}, 0, "the attributes choose partition 2"},
 		{[]string{"gpt", "--json"}, 0, `"attributes":["bootme"]`},
 		{[]string{"text"}, 2, "bakeoff does not recognize the file as a kernel"},

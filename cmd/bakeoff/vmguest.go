@@ -165,7 +165,7 @@ func (g *grace) Set(text string) error {
 		d, err = time.Duration(n)*time.Second, nil
 	}
 	if err != nil || d < 0 || d > maxGrace {
-		return fmt.Errorf("it must be between 0 and %v, such as 90s or 90", maxGrace)
+		return fmt.Errorf("the time must be between 0 and %v, such as 90s or 90", maxGrace)
 	}
 	*g = grace(d)
 	return nil

@@ -305,7 +305,7 @@ func (k *keeper) doList(ctx context.Context, s *archive.Store, f index.Filter, a
 	}
 	k.PrintWide(t)
 	if len(runs) == f.Most {
-		fmt.Fprintf(k.Out, "the newest %d; --most shows more\n", f.Most)
+		fmt.Fprintf(k.Out, "This list shows the newest %d; use --most to show more.\n", f.Most)
 	}
 	return nil
 }
@@ -667,7 +667,7 @@ func (k *keeper) queryTable(ctx context.Context, s *archive.Store, text string, 
 	}
 	k.PrintWide(t)
 	if err == errEnough {
-		fmt.Fprintf(k.Out, "the first %d rows; --most, --csv and --json show more\n", most)
+		fmt.Fprintf(k.Out, "This table shows the first %d rows; use --most, --csv or --json to show more.\n", most)
 	}
 	return nil
 }

@@ -162,7 +162,7 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 		return cli.Usage(c, uncompared(res, failOn))
 	}
 	all, some := unjudged(res)
-	err := fmt.Errorf("--fail-on %s needs to know how much results differ between runs without a change. Add "+
+	err := fmt.Errorf("--fail-on %s needs to know how much results differ between runs without a change; add "+
 		"--repeats with %d more runs of OLD's lab file in which nothing changed, or calibrate three times before the runs",
 		strings.Join(failOn, ","), compare.MinRepeats-1)
 	switch {

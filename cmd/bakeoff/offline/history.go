@@ -313,7 +313,7 @@ func undecidedSteps(res history.Result, runs []history.Run, failOn []string) (li
 					why = x.Reason
 				}
 			}
-			say("%s %s %s in lab %s: the newest run %s does not count: %s", s.Contender, s.Cell, s.Metric, l.Lab,
+			say("%s %s %s in lab %s: the newest run %s has no usable value: %s", s.Contender, s.Cell, s.Metric, l.Lab,
 				l.Runs[last].Run, why)
 		}
 	}
@@ -384,7 +384,7 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 	case lab != "" && len(all) > 0:
 		slices.Sort(all)
 		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "found no run of the lab %q", lab),
-			"the runs are of "+safetext.Line(strings.Join(slices.Compact(all), ", ")))
+			"the runs belong to these labs: "+safetext.Line(strings.Join(slices.Compact(all), ", ")))
 	case len(unread) > 0:
 		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "none of the runs can be read; the first is %s: %s",
 			safetext.Line(unread[0].Folder), unread[0].Reason), "run bakeoff report FOLDER for runs that were killed")

@@ -301,8 +301,8 @@ func (all inputs) commonFormat(from string) (format.Format, error) {
 			return nil, err
 		}
 		if i > 0 && formatName(f) != formatName(found) {
-			return nil, fault.New(fault.Invalid, "%s has the format %s and %s has the format %s; compare files of one format, "+
-				"or name it with --from", all[0].path, formatName(found), x.path, formatName(f))
+			return nil, fault.New(fault.Invalid, "%s has the format %s and %s has the format %s; compare files of "+
+				"one format, or name the format with --from", all[0].path, formatName(found), x.path, formatName(f))
 		}
 		found = f
 	}

@@ -167,7 +167,7 @@ func (w writer) sayNext(r site.Result) {
 	if !r.Next.IsZero() {
 		until = ", and builds on " + r.Next.Format("2006-01-02 15:04:05 -0700")
 	}
-	fmt.Fprintf(w.Err, "bakeoff: waits for changes%s; Ctrl-C ends it\n", until)
+	fmt.Fprintf(w.Err, "bakeoff waits for changes%s; press Ctrl-C to stop\n", until)
 }
 
 // onlyRuns reports whether a folder holds runs, and nothing that makes it a site of posts.

@@ -83,8 +83,8 @@ func unitsOf(dir, every string, forUser bool) (units, error) {
 		return units{}, fault.Wrap(fault.Lab, "timer", err)
 	}
 	if strings.ContainsFunc(dir+program, func(r rune) bool { return r < ' ' }) {
-		return units{}, fault.WithFix(fault.New(fault.Invalid, "the folder %q has a control character in its "+
-			"name, which a systemd unit cannot contain", dir),
+		return units{}, fault.WithFix(fault.New(fault.Invalid, "the name of the folder %q has a control "+
+			"character, and systemd units cannot contain control characters", dir),
 			"rename the folder")
 	}
 	runAs, wanted := "", "timers.target"

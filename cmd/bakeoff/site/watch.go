@@ -184,7 +184,8 @@ func (w writer) follow(ctx context.Context, dir string, due time.Time, build fun
 		}
 		if message != "" && message != last {
 			fmt.Fprintln(w.Err, "bakeoff: "+message)
-			fmt.Fprintln(w.Err, "bakeoff: the site is that of the last build; bakeoff builds again when a file changes")
+			fmt.Fprintln(w.Err, "bakeoff: the site still shows the last successful build; bakeoff builds again when "+
+				"a file changes")
 		}
 		last, due = message, next
 	}
@@ -193,7 +194,7 @@ func (w writer) follow(ctx context.Context, dir string, due time.Time, build fun
 // announceWatch says how the files are watched.
 func (w writer) announceWatch(watcher *watcher) {
 	if watcher.notifier == nil {
-		fmt.Fprintf(w.Err, "bakeoff: this system reports no changes of files (%v); bakeoff looks every second\n",
+		fmt.Fprintf(w.Err, "bakeoff: this system does not report changed files (%v); bakeoff checks them every second\n",
 			watcher.problem)
 	}
 }

@@ -73,7 +73,7 @@ func TestBuildWatch(t *testing.T) {
 	put(t, post, "---\ntitle: Tide\ndate: yesterday\n---\nIt rests.\n")
 	soon(t, "the mistake is not named", func() bool { return strings.Contains(errs.String(), "src/new/deep/tide.md:3") })
 	soon(t, "nothing says which site stays", func() bool {
-		return strings.Contains(errs.String(), "the site is that of the last build")
+		return strings.Contains(errs.String(), "the site still shows the last successful build")
 	})
 	if !has(page, "It rises.") {
 		t.Error("after a mistake, the last site is gone")

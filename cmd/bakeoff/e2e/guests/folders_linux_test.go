@@ -297,7 +297,7 @@ func TestFoldersOfService(t *testing.T) {
 		}
 	}
 	checkFolder(t, fixed, false)
-	refused(t, h, 1, "saves no state of virtiofs", "create-snapshot", "w", "s")
+	refused(t, h, 1, "cannot save the state of virtiofs", "create-snapshot", "w", "s")
 	socket := "--socket-path=" + filepath.Join(h.Variable("BAKEOFF_STATE"), "vm", guest(t, h, "w").UUID)
 	if daemons := processes(t, socket); len(daemons) < 2 {
 		t.Errorf("the daemons are %q", daemons)

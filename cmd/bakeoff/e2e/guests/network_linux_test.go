@@ -667,7 +667,8 @@ func TestUplinks(t *testing.T) {
 			t.Error(err, string(out))
 		}
 		before, links := setting(), ip(t, machine, "-br", "addr", "show", "up1")
-		refused(t, h, 1, "uplink up1 has the address", "network", "create", "lab", "--uplink", "up1")
+		refused(t, h, 1, "uplink up1 may be in use, because it has the address", "network", "create", "lab",
+			"--uplink", "up1")
 		do(t, h, "network", "create", "out", "--subnet", "10.5.0.0/24", "--nat", "--uplink", "up1")
 		do(t, h, "network", "create", "lab", "--uplink", "up2")
 		if on := setting(); before != "0" || on != "1" {

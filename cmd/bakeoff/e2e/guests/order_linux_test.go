@@ -125,7 +125,7 @@ func TestBootOrder(t *testing.T) {
 			args = args[1:]
 		}
 		start(want, args...)
-		refused(t, h, 1, "extra disks, which its manifest does not have", "create-snapshot", "box", "s")
+		refused(t, h, 1, "extra disks that its manifest does not name", "create-snapshot", "box", "s")
 		end()
 	}
 	start("D\nD\nD\n", "order=dc", "cdrom="+cd+",ide", "disk="+other+",virtio")

@@ -114,7 +114,7 @@ func (h quotaHome) check(t *testing.T) {
 	switch h.system {
 	case "btrfs":
 		h.run(t, "btrfs", "quota", "enable", h.at)
-		refused(t, h.Home, 1, "has run since before its storage had quotas", "update", "g", "quota=1")
+		refused(t, h.Home, 1, "was started before its storage had quotas", "update", "g", "quota=1")
 		if got := guest(t, h.Home, "g").Quota; got != 10 {
 			t.Errorf("after a refused update the quota is %d", got)
 		}

@@ -77,7 +77,7 @@ func TestImage(t *testing.T) {
 		}
 	}
 	out, errs, code := b.h.Bakeoff(t, time.Minute, "install", "probe", "--image", image)
-	if code != 2 || !strings.Contains(errs, "it is in use: another process installs into it") {
+	if code != 2 || !strings.Contains(errs, "the image is in use: another process installs into it") {
 		t.Errorf("an image in use: exit code %d\n%s%s", code, out, errs)
 	}
 	out, errs, code = b.h.Bakeoff(t, time.Minute, "clean", "--dry-run")

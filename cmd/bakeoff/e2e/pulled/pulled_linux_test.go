@@ -400,7 +400,7 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 		t.Errorf("exit code %d, medians %v, missing %v", code, seen, r.Missing)
 	}
 	_, errs, code := h.Bakeoff(t, 3*time.Minute, "try", "crun:"+ref, "--", "true")
-	if code == 0 || !strings.Contains(errs, "is the disk of a machine, and the driver starts no machine") {
+	if code == 0 || !strings.Contains(errs, "is the disk of a machine, but the driver starts no machines") {
 		t.Errorf("in crun: exit code %d, %s", code, errs)
 	}
 	h.LeavesNothing(t)

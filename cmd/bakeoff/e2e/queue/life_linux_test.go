@@ -381,7 +381,7 @@ func TestRights(t *testing.T) {
 	}
 	for _, j := range bob.jobs() {
 		if j.UUID != first.UUID || j.State != queue.Failed || j.ID != "" ||
-			!strings.Contains(j.Reason, "Slurm did not accept it") {
+			!strings.Contains(j.Reason, "Slurm did not accept the job") {
 			t.Errorf("the job %s of bob is %s, number %q: %s", j.UUID, j.State, j.ID, j.Reason)
 		}
 		t.Logf("bob: queue retry: %s", j.Reason)
