@@ -245,7 +245,7 @@ func Decode(text []byte) (c Calibration, err error) {
 	for _, m := range c.Runs {
 		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 ||
 			m.PerTrial < 0 {
-			return Calibration{}, fault.New(fault.Invalid, "%s: run %q has impossible numbers, such as negative ones", File,
+			return Calibration{}, fault.New(fault.Invalid, "%s: run %q has impossible numbers, such as negative numbers", File,
 				m.Run)
 		}
 	}

@@ -35,7 +35,8 @@ func parseMetric(text string) (metric, error) {
 	}
 	for _, kind := range []string{"json:", "regexp:", "last-line"} {
 		if strings.HasPrefix(text, kind) {
-			return m, fault.WithFix(fault.New(fault.Invalid, "%s does not say which direction is better", m.word),
+			return m, fault.WithFix(fault.New(fault.Invalid, "%s does not say whether higher or lower values are "+
+				"better", m.word),
 				"write "+text+":higher or "+text+":lower")
 		}
 	}

@@ -215,8 +215,9 @@ func TestTryMistakes(t *testing.T) {
 		{line("-P", "n=1..999999999", "-c", "a {n}"), `-P "n=1..999999999" has more than 64 values; write fewer`},
 		{line("host", "bwrap:debian:bookworm", "-P", "n=1..40", "-c", "a {n}"),
 			"the environments, commands and values make more than 64 contenders; name fewer of them"},
-		{line("--metric", "json:$.rps", "-c", "a"), `--metric "json:$.rps" does not say which direction is better; ` +
-			"write json:$.rps:higher or json:$.rps:lower"},
+		{line("--metric", "json:$.rps", "-c", "a"),
+			`--metric "json:$.rps" does not say whether higher or lower values are better; ` +
+				"write json:$.rps:higher or json:$.rps:lower"},
 		{line("--metric", "json:rps:higher", "-c", "a"),
 			`--metric "json:rps:higher": invalid path "rps"; write $.name, $["name"] or $.list[0]; [-1] is the last element`},
 		{line("--metric", "speed", "-c", "a"), `--metric "speed" is not a metric; use wall, cpu, memory, cpu-per-op or ` +

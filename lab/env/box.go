@@ -209,7 +209,8 @@ func (b *Box) identify(ctx context.Context, to string) (known system.System, nam
 	case told && strings.Contains(named, want):
 		return known, named, nil
 	case told:
-		return nil, named, fault.New(fault.Lab, "the wrong system came up: expected a name with %[2]q (got %[1]q)", named,
+		return nil, named, fault.New(fault.Lab, "the wrong system came up: expected a system whose name contains "+
+			"%[2]q (got %[1]q)", named,
 			want)
 	case fp.Facts["system"] == to, id.Release["ID"] == to, known != nil && known.Doc().Name == to:
 		return known, named, nil

@@ -170,8 +170,8 @@ func (c Cleaner) reap(ctx context.Context, here lock.Place, r lease.Lease, dryRu
 	} else {
 		i := slices.IndexFunc(c.Drivers, func(d driver.Driver) bool { return d.Doc().Name == r.Driver })
 		if i < 0 {
-			return nil, fault.WithFix(fault.New(fault.Unsupported, "lease %s belongs to driver %q, which this program does not "+
-				"have", r.Label, r.Driver), "run the clean of the version of bakeoff that made the lease")
+			return nil, fault.WithFix(fault.New(fault.Unsupported, "lease %s belongs to driver %q, but this program "+
+				"does not have that driver", r.Label, r.Driver), "run the clean of the version of bakeoff that made the lease")
 		}
 		var err error
 		left, err = c.Drivers[i].Reap(ctx, c.Host, driver.Leftover{Label: r.Label, Dir: r.Dir}, dryRun)

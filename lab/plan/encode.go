@@ -277,7 +277,7 @@ func checkBlock(b Block, contenders, cells []string, mirror bool) error {
 			half = half[:len(contenders)]
 			for k, c := range half {
 				if v.Order[len(v.Order)-1-k] != c {
-					return fmt.Errorf("cell %.60q is not visited in some order and then in the reverse order", v.Cell)
+					return fmt.Errorf("in cell %.60q, the second half of the order is not the reverse of the first half", v.Cell)
 				}
 			}
 		}

@@ -203,7 +203,7 @@ func (c *Cluster) Pool(key string) (Pool, string, error) {
 	}
 	p, ok := c.Pools[key]
 	if !ok {
-		return Pool{}, "", fault.WithFix(fault.New(fault.NotFound, "no pool %q in the cluster file", key),
+		return Pool{}, "", fault.WithFix(fault.New(fault.NotFound, "the cluster file has no pool %q", key),
 			yamltree.Meant(key, names))
 	}
 	return p, key, nil

@@ -104,7 +104,7 @@ func (q *Queue) nodeNamed(ctx context.Context, host string) (string, error) {
 	i := slices.IndexFunc(hosts, func(h HostState) bool { return h.Name == host })
 	switch {
 	case i < 0:
-		return "", fault.WithFix(fault.New(fault.NotFound, "no pool has a host %q", host), "see bakeoff hosts list")
+		return "", fault.WithFix(fault.New(fault.NotFound, "no pool contains the host %q", host), "see bakeoff hosts list")
 	case hosts[i].Node.Name != host:
 		return "", fault.WithFix(fault.New(fault.Unsupported, "Slurm cannot drain the host %s: for Slurm, this "+
 			"host is a license that jobs on the node %s use, not a node", host, hosts[i].Node.Name), "set the "+

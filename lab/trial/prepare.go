@@ -78,7 +78,7 @@ func (r *runner) networks(ctx context.Context) error {
 		l := r.manager(r.Plan.Generator)
 		if l == nil {
 			_, err := r.host(r.Plan.Generator)
-			return fault.Wrap(fault.Unsupported, "the host that load comes from", err)
+			return fault.Wrap(fault.Unsupported, "the host that generates the load", err)
 		}
 		hosts = append(hosts, l)
 	}

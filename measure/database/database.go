@@ -162,7 +162,7 @@ func (s *Server) chooseUser(ctx context.Context) error {
 			}
 		}
 	}
-	return fault.Wrap(fault.Unsupported, "PostgreSQL refuses to run as root, and cannot be run as "+user, last)
+	return fault.Wrap(fault.Unsupported, "PostgreSQL refuses to run as root, and bakeoff cannot run it as "+user, last)
 }
 
 func (s *Server) groupOf(ctx context.Context, user string) string {

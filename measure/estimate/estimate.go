@@ -104,7 +104,7 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		return e, fault.Op("folder "+dir, err)
 	}
 	if e.Bytes == 0 {
-		return e, fault.WithFix(fault.New(fault.Invalid, "%s has no files, or only empty ones", dir),
+		return e, fault.WithFix(fault.New(fault.Invalid, "%s has no files, or only empty files", dir),
 			"choose a folder with the files to store")
 	}
 	p := pool{root: root, o: o, total: e.Bytes, chance: 1}

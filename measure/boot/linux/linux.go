@@ -94,9 +94,8 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 			b.addNote(true, "The kernel log cannot be read: "+boot.ValidText(err.Error())+".")
 			in.log = nil
 		case log.Hz != 1e6:
-			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+
-				"another "+
-				"--source", boot.At(file, log.Lines[0].Number))
+			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe times of this log are not in "+
+				"microseconds, so the log is not from Linux; name another --source", boot.At(file, log.Lines[0].Number))
 		default:
 			b.r.Clocks = append(b.r.Clocks, bootmodel.Clock{Name: "log", Source: name, Hz: 1e6,
 				UncertaintyNS: bootmodel.Exact()})

@@ -228,12 +228,12 @@ func TestMistakes(t *testing.T) {
 		"x:2: the file has neither":       "# bakeoff boot events 1\n# lost: all\n",
 		"x:1: the file has events of kernel": "k-2 [0] 1.000000: sched_process_fork: comm=k pid=2 child_comm=k " +
 			"child_pid=3\n",
-		"x:1: this event has no task":      "x [000] 1: sched_process_exit: comm=x pid=1\n",
-		"x:1: this event does not name th": "x-1 [000] 1.000000: sched_process_exec: old_pid=1\n",
-		"x:1: these are not counts":        "# entries-in-buffer/entries-written: 9/5 #P:1\n",
-		"x:1: this should be three times":  "# clock: 3 2 1\n",
-		"x:1: Linux logs microseconds":     "[    1.0000000] calling  a @ 1\n",
-		"x:2: the clock starts again":      "[    9.000000] a\n[    0.000000] b\n",
+		"x:1: this event has no task":                        "x [000] 1: sched_process_exit: comm=x pid=1\n",
+		"x:1: this event does not name th":                   "x-1 [000] 1.000000: sched_process_exec: old_pid=1\n",
+		"x:1: these are not counts":                          "# entries-in-buffer/entries-written: 9/5 #P:1\n",
+		"x:1: this should be three times":                    "# clock: 3 2 1\n",
+		"x:1: the times of this log are not in microseconds": "[    1.0000000] calling  a @ 1\n",
+		"x:2: the clock starts again":                        "[    9.000000] a\n[    0.000000] b\n",
 	})
 }
 

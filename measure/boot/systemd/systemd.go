@@ -83,8 +83,8 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	for i, b := range blocks {
 		switch _, ok := b.micros[userspace]; {
 		case ok && manager != nil:
-			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthese are the properties of a second systemd; cut the "+
-				"file to one",
+			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe properties of a second systemd begin "+
+				"here; cut the file to those of one",
 				boot.At(file, b.line))
 		case ok:
 			manager = &blocks[i]

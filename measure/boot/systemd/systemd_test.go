@@ -86,7 +86,8 @@ func TestMistakes(t *testing.T) {
 		"x:1: the file does not say when systemd s": "UserspaceTimestampMonotonic=0\n",
 		"x:1: the line is not KEY=VALUE":            "hello\n",
 		"x:1: UserspaceTimestampMonotonic is \"x\"": "UserspaceTimestampMonotonic=x\n",
-		"x:3: these are the properties of a second": "UserspaceTimestampMonotonic=1\n\nUserspaceTimestampMonotonic=1\n",
+		"x:3: the properties of a second systemd begin " +
+			"here": "UserspaceTimestampMonotonic=1\n\nUserspaceTimestampMonotonic=1\n",
 	})
 }
 

@@ -145,7 +145,7 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, err
 	}
 	if want := fmt.Sprintf("%dM", p.Bytes("size")/mib); row[5] != want && !sameSize(row[5], p.Bytes("size")) {
-		return r, fmt.Errorf("the output is for a file of %.20q instead of %s", row[5], want)
+		return r, fmt.Errorf("the output is for a file with the size %.20q instead of %s", row[5], want)
 	}
 	d := b.Doc()
 	claimed := 0.0 // seconds

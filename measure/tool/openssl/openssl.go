@@ -159,7 +159,7 @@ func parseRate(out []byte, algorithm string) (rate float64, err error) {
 		}
 		// OpenSSL 1.1.1 calls the sum of many processes "evp".
 		if plainName(fields[2]) != plainName(algorithm) && !(fields[2] == "evp" && children(out, algorithm)) {
-			return 0, fault.New(fault.Subject, "the result is for %.40q instead of %s", fields[2], algorithm)
+			return 0, fault.New(fault.Subject, "the result is for the algorithm %.40q instead of %s", fields[2], algorithm)
 		}
 		if rate, err = labeled.Decimal(fields[3]); err != nil {
 			return 0, err

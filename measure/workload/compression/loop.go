@@ -100,7 +100,7 @@ func listFiles(ctx context.Context, dir string) (names []string, size int64, err
 		return nil
 	})
 	if err == nil && size == 0 {
-		err = fault.New(fault.Invalid, "%s has no files, or only empty ones", dir)
+		err = fault.New(fault.Invalid, "%s has no files, or only empty files", dir)
 	}
 	return names, size, err
 }

@@ -274,7 +274,7 @@ func (s *site) fillTemplate(ctx context.Context) error {
 		return err
 	}
 	if got, want := strings.TrimSpace(string(count)), fmt.Sprint(users*events); got != want {
-		return fault.New(fault.Subject, "the database has %s events instead of %s; output of its script: %.300q", got,
+		return fault.New(fault.Subject, "the database has %s events instead of %s; output of the SQL script: %.300q", got,
 			want, said)
 	}
 	_, err = s.db.SQL(ctx, "postgres", "ALTER DATABASE "+making+" RENAME TO "+s.template())

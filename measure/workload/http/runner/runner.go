@@ -171,7 +171,7 @@ const listKey = "http.urls"
 func (s sides) sendList(ctx context.Context) (string, error) {
 	sum := load.ListSum(s.URLs())
 	if s.target.PeerDir == "" {
-		return "", fault.New(fault.Lab, "the load generator's side has no folder for a list of URLs")
+		return "", fault.New(fault.Lab, "bakeoff has no folder for a list of URLs where the load generator runs")
 	}
 	file := strings.TrimRight(s.target.PeerDir, "/") + "/urls-" + sum[:16]
 	if s.target.State[listKey] == file {

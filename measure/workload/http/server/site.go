@@ -126,7 +126,7 @@ func fillExpectations(urls []load.URL, site webroot.Site) ([]load.URL, error) {
 		file, _, _ := strings.Cut(u.Path, "?")
 		f, ok := site.ByURL(file)
 		if !ok {
-			return nil, fmt.Errorf("%s is not in the site", u.Path)
+			return nil, fmt.Errorf("the path %s is not in the site", u.Path)
 		}
 		if !u.Varies() && u.Length < 0 && u.Sum == "" {
 			urls[i].Length, urls[i].Sum = int64(len(f.Body)), f.Sum()
