@@ -538,7 +538,7 @@ func (v *verifier) data(r *Reader) (analysis.Data, error) {
 			return analysis.Data{}, err
 		}
 		if err != nil {
-			o.Failed, o.Reason, o.Values = true, "its raw output was changed and cannot be read", nil
+			o.Failed, o.Reason, o.Values = true, "the raw output was changed and cannot be read", nil
 		}
 		r.seen[place{l.Block, l.Position}] = o
 	}

@@ -157,7 +157,7 @@ func TestVerifyOfAnUnreadableTrial(t *testing.T) {
 	for _, o := range data.Observations {
 		if o.Failed {
 			failed++
-			if o.Reason != "its raw output was changed and cannot be read" || o.Values != nil ||
+			if o.Reason != "the raw output was changed and cannot be read" || o.Values != nil ||
 				o.Block != slot.Block || o.Position != slot.Position {
 				t.Errorf("%+v", o)
 			}

@@ -302,7 +302,7 @@ func status(dir, uuid string) (Result, error) {
 		}
 		return r, err
 	}
-	r.State, r.Reason = HostInterrupted, "it was killed"
+	r.State, r.Reason = HostInterrupted, "the job was killed"
 	for _, b := range starts {
 		if b == '\n' {
 			r.Starts++

@@ -265,7 +265,7 @@ func (q *Queue) cancel(ctx context.Context, h *held, e Entry, alive bool) error 
 		r, folder, err := q.collect(ctx, h)
 		switch {
 		case err != nil:
-			end.Reason = "its results stay on " + strings.Join(h.Hosts, " and ") + ": " + err.Error()
+			end.Reason = "the results stay on " + strings.Join(h.Hosts, " and ") + ": " + err.Error()
 		case r.State == HostRunning:
 			return nil
 		case r.State == HostDone:

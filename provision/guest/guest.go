@@ -269,7 +269,7 @@ func (e *Env) explainSilence(p *Process, boot context.Context, timeout time.Dura
 	case <-time.After(patience):
 	}
 	if errors.Is(boot.Err(), context.DeadlineExceeded) {
-		why := fmt.Sprintf("its agent did not answer within %v", timeout)
+		why := fmt.Sprintf("the agent in the guest did not answer within %v", timeout)
 		if said := Diagnose(p.out.Bytes()); said != "" {
 			why += "; " + said
 		}

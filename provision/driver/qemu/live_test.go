@@ -310,7 +310,7 @@ func TestUnknownSetting(t *testing.T) {
 func TestGuestHangs(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: qemu.TCG, optBootTimeout: "1.5s",
 		optAppend: "rdinit=/nothing root=/dev/nothing rootwait"})
-	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "printed")
+	says(t, failing(t, spec), fault.Subject, "the agent in the guest did not answer within 1.5s", "printed")
 }
 
 // A kernel with too little memory mostly says so. Now and then it waits for some

@@ -223,17 +223,17 @@ func TestDocuments(t *testing.T) {
 	}
 	many := strings.Split(strings.Repeat(layer("")+"|", maxLayers+1), "|")
 	for want, text := range map[string]string{
-		"damaged":             `{`,
-		"version 1":           `{"schemaVersion":1}`,
-		"version 3":           `{"schemaVersion":3}`,
-		"not the manifest":    `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json"}`,
-		"1001 layers":         manifest(many[:maxLayers+1]...),
-		"not a tar file":      manifest(strings.Replace(layer(""), "tar+gzip", "helm", 1)),
-		"damaged: wrong":      manifest(strings.Replace(layer(""), "sha256", "sha512", 1)),
-		"damaged: cannot":     manifest(strings.Replace(layer(""), sum, "sha256:../../etc/passwd", 1)),
-		"has an impossible size: -5 bytes":        manifest(strings.Replace(layer(""), `"size":5`, `"size":-5`, 1)),
-		"more than 109951162": manifest(strings.Replace(layer(""), `"size":5`, `"size":9223372036854775807`, 1)),
-		"limit is 4194304":    strings.Replace(manifest(), `"size":3`, `"size":5000000`, 1),
+		"damaged":                          `{`,
+		"version 1":                        `{"schemaVersion":1}`,
+		"version 3":                        `{"schemaVersion":3}`,
+		"not the manifest":                 `{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json"}`,
+		"1001 layers":                      manifest(many[:maxLayers+1]...),
+		"not a tar file":                   manifest(strings.Replace(layer(""), "tar+gzip", "helm", 1)),
+		"damaged: wrong":                   manifest(strings.Replace(layer(""), "sha256", "sha512", 1)),
+		"damaged: cannot":                  manifest(strings.Replace(layer(""), sum, "sha256:../../etc/passwd", 1)),
+		"has an impossible size: -5 bytes": manifest(strings.Replace(layer(""), `"size":5`, `"size":-5`, 1)),
+		"more than 109951162":              manifest(strings.Replace(layer(""), `"size":5`, `"size":9223372036854775807`, 1)),
+		"limit is 4194304":                 strings.Replace(manifest(), `"size":3`, `"size":5000000`, 1),
 	} {
 		_, err := ParseManifest([]byte(text))
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(),

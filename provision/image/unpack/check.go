@@ -79,10 +79,10 @@ func (c Checking) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeDir, tar.TypeReg, tar.TypeGNUSparse, tar.TypeSymlink, tar.TypeLink, tar.TypeFifo:
 	case tar.TypeChar, tar.TypeBlock:
 		if len(name) < 4 || name[:4] != "dev/" {
-			return refusal("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
+			return refusal("the file is a device outside /dev; bakeoff skips devices below /dev and refuses others")
 		}
 	default:
-		return refusal("it is of the unknown type %q", h.Typeflag)
+		return refusal("the file has the unknown type %q", h.Typeflag)
 	}
 	if name == "" && h.Typeflag != tar.TypeDir {
 		return refusal("the root of the image is not a folder")

@@ -112,7 +112,7 @@ func hostile(t testing.TB, outside string) []struct {
 		{"links that grow", one(symlink("a", strings.Repeat("a/", 1000)), file("a/x", "")), Limits{}, "bytes"},
 		{"folders deeper behind a link", one(symlink("a", strings.Repeat("nnnnnnn/", 511)),
 			file("a/"+strings.Repeat("m", 200)+"/x", "")), Limits{}, "4096 bytes"},
-		{"link without a target", raw(typed(t, tar.TypeSymlink)), Limits{}, "without a target"},
+		{"link without a target", raw(typed(t, tar.TypeSymlink)), Limits{}, "the link has no target"},
 		{"long target", one(symlink("l", strings.Repeat("t/", 2048))), Limits{}, "target of the link has 4096 bytes"},
 		{"file as a folder", one(file("f", ""), file("f/x", "")), Limits{}, "is not a folder"},
 		{"file of a lower layer as a folder", two([]entry{file("f", "")}, file("f/x", "")), Limits{}, "is not a folder"},

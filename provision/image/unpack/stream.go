@@ -139,7 +139,7 @@ func (s *stream) endError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return refusal("it is not a tar file: %w", err)
+	return refusal("the file is not a tar file: %w", err)
 }
 
 // classifyError tells a file that cannot be read from one that is damaged.

@@ -279,9 +279,9 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeFifo:
 		err = u.fifo(at.root, base, real, h)
 	case tar.TypeChar, tar.TypeBlock:
-		err = refusal("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
+		err = refusal("the file is a device outside /dev; bakeoff skips devices below /dev and refuses others")
 	default:
-		err = refusal("it is of the unknown type %q", h.Typeflag)
+		err = refusal("the file has the unknown type %q", h.Typeflag)
 	}
 	if err == nil {
 		u.noteWritten(real)
@@ -494,7 +494,7 @@ func (u *unpacker) clearPath(at *os.Root, base, real string, folder bool) (keep 
 	case old.IsDir() && folder:
 		return true, nil
 	case old.IsDir() && u.wroteBelow(real):
-		return false, refusal("it replaces a folder of the same layer")
+		return false, refusal("the file replaces a folder of the same layer")
 	case old.IsDir():
 		u.removed(real)
 		return false, u.root.RemoveAll(real)
@@ -574,7 +574,7 @@ func storableTime(t time.Time) time.Time {
 func (u *unpacker) symlink(at *os.Root, base, real string, h *tar.Header) error {
 	switch {
 	case h.Linkname == "" || strings.ContainsRune(h.Linkname, 0):
-		return refusal("it is a link without a target")
+		return refusal("the link has no target")
 	case len(h.Linkname) >= maxPath:
 		return refusal("the target of the link has %d bytes; the limit is %d", len(h.Linkname), maxPath-1)
 	}
@@ -599,7 +599,7 @@ func (u *unpacker) link(at *os.Root, base, real string, h *tar.Header) error {
 	}
 	dir, file := path.Split(name)
 	if file == "" {
-		return refusal("it is a hard link to the root")
+		return refusal("the file is a hard link to the root")
 	}
 	of, err := u.resolve(dir, false)
 	if err != nil {
@@ -610,11 +610,12 @@ func (u *unpacker) link(at *os.Root, base, real string, h *tar.Header) error {
 	target, err := of.root.Lstat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refusal("it is a hard link to %s, which no earlier entry of the archive is", forMessage(h.Linkname))
+		return refusal("the file is a hard link to %s, but no earlier entry of the archive has this path",
+			forMessage(h.Linkname))
 	case err != nil:
 		return err
 	case target.IsDir():
-		return refusal("it is a hard link to the folder %s", forMessage(h.Linkname))
+		return refusal("the file is a hard link to the folder %s", forMessage(h.Linkname))
 	case from == real:
 		return refusal("it is a hard link to itself")
 	}

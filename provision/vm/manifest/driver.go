@@ -81,7 +81,7 @@ func (b Brand) CheckDriver(name string) (reason, allowed string) {
 	}
 	reason, allowed = elsewhere[name], "use "+yamltree.OneOf(all)
 	if reason == "" && slices.Contains(b.DriversOn("linux"), name) {
-		reason = "it works on Linux only"
+		reason = "this driver works only on Linux"
 	}
 	if reason == "" {
 		reason = "there is no such driver"
