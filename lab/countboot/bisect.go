@@ -63,8 +63,9 @@ func (s *Search) Run(ctx context.Context) (out Found, err error) {
 		out.Limit = out.Good.Cost + int64(float64(out.Good.Cost)*s.Share) + 1
 	}
 	if out.Bad.Cost < out.Limit || out.Bad.Cost <= out.Good.Cost {
-		return out, fault.WithFix(fault.New(fault.Invalid, "%s boots in %d instructions, and %s boots in %d: the "+
-			"difference does not reach the threshold", s.Commits[lo], out.Good.Cost, s.Commits[hi], out.Bad.Cost),
+		return out, fault.WithFix(fault.New(fault.Invalid, "the commit %s boots in %d instructions, and the "+
+			"commit %s in %d: the difference does not reach the threshold", s.Commits[lo], out.Good.Cost,
+			s.Commits[hi], out.Bad.Cost),
 			"name another BAD, or a smaller --threshold")
 	}
 	for {

@@ -49,7 +49,8 @@ func OpenHistory(ctx context.Context, dir, good, bad string) (*History, error) {
 	}
 	h.Commits = append([]string{ends[0]}, strings.Fields(text)...)
 	if len(h.Commits) < 2 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is not in the first-parent history of %s", good, bad),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "the commit %s is not in the first-parent history of "+
+			"the commit %s", good, bad),
 			"name an earlier commit as GOOD")
 	}
 	return h, nil

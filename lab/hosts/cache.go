@@ -80,7 +80,7 @@ func (c Controller) RemoveCached(ctx context.Context, entries []image.Entry) err
 			continue
 		}
 		if filepath.Dir(filepath.Dir(e.Path)) != filepath.Clean(cache) {
-			return fault.New(fault.Invalid, "%s is not in the cache %s", e.Path, cache)
+			return fault.New(fault.Invalid, "the entry %s is not in the cache %s", e.Path, cache)
 		}
 		if err := os.RemoveAll(e.Path); err != nil {
 			return fault.Op("cache", err)

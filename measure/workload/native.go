@@ -125,7 +125,7 @@ func checkValues(values []sample.Value, doc Doc) error {
 		case seen[v.Metric]:
 			return fmt.Errorf("duplicate metric %s", v.Metric)
 		case v.Unit != m.Unit:
-			return fmt.Errorf("%s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
+			return fmt.Errorf("the metric %s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
 		case m.Scale == sample.Ratio && !positive(v.Value), math.IsNaN(v.Value), math.IsInf(v.Value, 0):
 			return fmt.Errorf("%s is %g", v.Metric, v.Value)
 		}

@@ -215,7 +215,7 @@ func declared(d tool.Doc, r tool.Result) error {
 		case !ok || seen[v.Metric]:
 			return fmt.Errorf("the metric %q is undeclared or a duplicate", v.Metric)
 		case v.Unit != m.Unit:
-			return fmt.Errorf("%s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
+			return fmt.Errorf("the metric %s has the unit %q instead of %q", v.Metric, v.Unit, m.Unit)
 		}
 		seen[v.Metric] = true
 	}

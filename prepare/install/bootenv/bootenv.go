@@ -141,7 +141,8 @@ func (e *Environments) snapshot(name string) (*Environment, string, error) {
 		return nil, "", err
 	}
 	if !slices.Contains(n.Snapshots, tag) {
-		return nil, "", fault.WithFix(fault.New(fault.NotFound, "%s has no snapshot %s", n.Name, safetext.Line(tag)),
+		return nil, "", fault.WithFix(fault.New(fault.NotFound, "the boot environment %s has no snapshot %s",
+			n.Name, safetext.Line(tag)),
 			"bakeoff install env list shows them")
 	}
 	return n, tag, nil
@@ -173,7 +174,8 @@ func (e *Environments) Snapshot(ctx context.Context, environment, tag string) (s
 		return "", err
 	}
 	if slices.Contains(n.Snapshots, tag) {
-		return "", fault.WithFix(fault.New(fault.Invalid, "%s has a snapshot %s already", n.Name, tag), "choose another name")
+		return "", fault.WithFix(fault.New(fault.Invalid, "the boot environment %s has a snapshot %s already",
+			n.Name, tag), "choose another name")
 	}
 	return n.Dataset + "@" + tag, e.run(ctx, "zfs", "snapshot", n.Dataset+"@"+tag)
 }

@@ -174,7 +174,7 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 		}
 		if got != want {
 			return fault.WithFix(
-				fault.New(fault.Invalid, "%s has another partition table (%s) than the installation wrote (%s)",
+				fault.New(fault.Invalid, "the disk %s has another partition table (%s) than the installation wrote (%s)",
 					planned.ByID, safetext.Line(got), want),
 				"make another plan",
 			)

@@ -205,7 +205,8 @@ func open(dir, release string) (System, error) {
 	s := System{Dir: dir, Release: release}
 	found, _ := filepath.Glob(filepath.Join(dir, "zfs-*.dkms.tar.gz"))
 	if len(found) != 1 {
-		return s, fault.WithFix(fault.New(fault.Lab, "%s has %d archives of the ZFS module instead of one", dir, len(found)),
+		return s, fault.WithFix(fault.New(fault.Lab, "the folder %s has %d archives of the ZFS module instead of "+
+			"one", dir, len(found)),
 			"remove the folder")
 	}
 	archive, err := os.ReadFile(found[0])

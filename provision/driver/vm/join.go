@@ -162,7 +162,8 @@ func (in *joined) makeScratch(ctx context.Context, group *cgroup.Group) (made bo
 }
 
 func (in *joined) scratchExists() error {
-	return fault.WithFix(fault.New(fault.Lab, "%s exists in the guest already", in.info.Scratch), "run `bakeoff clean`")
+	return fault.WithFix(fault.New(fault.Lab, "the folder %s exists in the guest already", in.info.Scratch),
+		"run `bakeoff clean`")
 }
 
 // inRoot is a path inside as os.Root takes it.
