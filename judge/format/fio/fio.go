@@ -11,6 +11,8 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"math"
 	"net"
 	"slices"
@@ -107,6 +109,7 @@ type side struct {
 }
 
 type latency struct {
+	Max         *float64            `json:"max"`
 	Mean        *float64            `json:"mean"`
 	N           *float64            `json:"N"`          // since 3.18
 	Percentiles map[string]*float64 `json:"percentile"` // "99.000000" → latency
@@ -318,6 +321,7 @@ func (r *reader) warnAbout(line int, j job) {
 		}
 		if !j.terse {
 			r.compareRates(line, j, s)
+			r.compareLatencies(line, j, s)
 		}
 		if s.Short != nil && *s.Short > 0 {
 			r.p.Warn(line, "Operations of job %q (%s) that moved fewer bytes than asked for: %.0f.", j.Name, s.name, *s.Short)
@@ -351,6 +355,47 @@ func (r *reader) compareRates(line int, j job, s direction) {
 		if want := *x.sum * 1000 / *s.Runtime; math.Abs(*x.rate-want) > maxRateError*want {
 			r.p.Warn(line, "%s of job %q (%s) is %.6g, and the sum divided by the runtime is %.6g. The file was changed, or "+
 				"fio has an error; bakeoff uses %s.", x.name, j.Name, s.name, *x.rate, want, x.name)
+		}
+	}
+}
+
+// maxBucket is how far a percentile may exceed the maximum: fio takes it from a histogram.
+const maxBucket = 0.03
+
+// compareLatencies warns of a mean or a percentile that exceeds the maximum, and of a bandwidth that is stated twice.
+func (r *reader) compareLatencies(line int, j job, s direction) {
+	for _, l := range []struct {
+		name string
+		*latency
+	}{{"lat_ns", s.Latency}, {"clat_ns", s.Completion}, {"lat", s.MicroLatency}, {"clat", s.MicroCompletion}} {
+		if l.latency == nil || l.Max == nil || *l.Max <= 0 {
+			continue
+		}
+		most := *l.Max*(1+maxBucket) + 1 // in whole units
+		for name, v := range l.values() {
+			if v != nil && *v > most {
+				r.p.Warn(line, "%s of %s of job %q (%s) is %.6g, and the maximum is %.6g. The file was changed, or fio has an "+
+					"error.", name, l.name, j.Name, s.name, *v, *l.Max)
+				break
+			}
+		}
+	}
+	if s.BytesPerSecond != nil && s.KiBPerSecond != nil {
+		r.p.Compare(line, fmt.Sprintf("bw_bytes of job %q (%s)", j.Name, s.name), *s.BytesPerSecond, *s.KiBPerSecond*1024,
+			1024+0.01**s.BytesPerSecond, "its bw in KiB/s", "bw_bytes")
+	}
+}
+
+// values are the mean and the percentiles, by name.
+func (l *latency) values() iter.Seq2[string, *float64] {
+	return func(yield func(string, *float64) bool) {
+		if !yield("the mean", l.Mean) {
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(l.Percentiles)) {
+			if !yield("percentile "+name, l.Percentiles[name]) {
+				return
+			}
 		}
 	}
 }

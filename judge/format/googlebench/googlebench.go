@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
+	"bakeoff/judge/stats"
 )
 
 type googlebench struct{}
@@ -278,6 +279,7 @@ func (t *table) addRuns(runs []run) {
 // repetitions keeps the values of a benchmark. They are repetitions if they have
 // different indices, or if the program itself made statistics of them.
 func (t *table) repetitions(g *group) {
+	t.compare(g)
 	seen := map[float64]bool{}
 	first := true
 	for _, r := range g.runs {
@@ -305,6 +307,40 @@ func (t *table) repetitions(g *group) {
 		}
 		first = false
 		t.out.Records = append(t.out.Records, rec)
+	}
+}
+
+// maxRounding is how far a mean or median may lie from that of the repetitions, as a share of the largest: the text
+// has three digits.
+const maxRounding = 0.02
+
+// compare warns of a mean or median that contradicts the repetitions beside it.
+func (t *table) compare(g *group) {
+	for _, r := range g.aggregates {
+		for _, key := range []string{"real_time", "cpu_time"} {
+			stated, values := r.numbers[key], []float64(nil)
+			for _, one := range g.runs {
+				if v := one.numbers[key]; v != nil && one.Unit == r.Unit && !one.Error && !one.Skipped {
+					values = append(values, *v)
+				}
+			}
+			if stated == nil || r.Error || len(values) != len(g.runs) || r.Repetitions != nil && *r.Repetitions != len(values) {
+				continue
+			}
+			computed := stats.Median(slices.Sorted(slices.Values(values)))
+			switch r.Aggregate {
+			case "mean":
+				computed = 0
+				for _, v := range values {
+					computed += v / float64(len(values))
+				}
+			case "median":
+			default:
+				continue
+			}
+			t.p.Compare(r.line, fmt.Sprintf("%s of the %s of %q", key, r.Aggregate, r.RunName), *stated, computed,
+				maxRounding*slices.Max(values), "its repetitions", "these")
+		}
 	}
 }
 

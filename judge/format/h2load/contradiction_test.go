@@ -10,16 +10,16 @@ import (
 func TestContradictions(t *testing.T) {
 	formattest.Contradictions(t, New(), []formattest.Contradiction{
 		{Archive: "n.txtar", File: "n.txt", Old: `1524.33 req/s`,
-			New: `2524.33 req/s`,
+			New:  `2524.33 req/s`,
 			Want: `req/s is 2524.33 in the file`},
 		{Archive: "n.txtar", File: "n.txt", Old: `192.00KB/s`,
-			New: `192.00MB/s`,
+			New:  `192.00MB/s`,
 			Want: `the rate of the bytes (B/s) is`},
 		{Archive: "n.txtar", File: "n.txt", Old: `200 done, 200 succeeded`,
-			New: `20 done, 200 succeeded`,
+			New:  `20 done, 200 succeeded`,
 			Want: `200 requests succeeded, 20 were done`},
 		{Archive: "n.txtar", File: "n.txt", Old: `15.97ms      3.79ms`,
-			New: `15.97ms     33.79ms`,
+			New:  `15.97ms     33.79ms`,
 			Want: `latency-max is 0.01597, which is less than latency-mean`},
 	})
 }

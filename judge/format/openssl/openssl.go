@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -184,6 +185,20 @@ func (r *reader) addTableRow(words []string) {
 		return // text
 	}
 	r.addCounts(name, r.operations, words[len(words)-n:])
+	for i, op := range r.operations {
+		r.compareTime(name+" "+op, words[len(words)-2*n+i], words[len(words)-n+i])
+	}
+}
+
+// compareTime warns of a time of an operation and a rate that contradict each other. The time is rounded.
+func (r *reader) compareTime(what, time, rate string) {
+	t, terr := labeled.Quantity(time, map[string]float64{"s": 1})
+	v, verr := labeled.Decimal(rate)
+	if terr == nil && verr == nil && v > 0 {
+		_, decimals, _ := strings.Cut(strings.TrimSuffix(time, "s"), ".")
+		digit := math.Pow10(-len(decimals))
+		r.p.Compare(r.line, "the time of "+what, t, 1/v, 0.51*digit+0.01/v, "its operations per second", "these")
+	}
 }
 
 // addCounts keeps numbers of operations per second.

@@ -141,7 +141,9 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 		p.Warn(part.Line, "Transactions that pgbench skipped because they were late: %s. Neither throughput nor latencies "+
 			"count them.", m[1])
 	}
-	return append([]format.Record{rec}, perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts)...)
+	each := perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts,
+		tps/done, spread(text)/done)
+	return append([]format.Record{rec}, each...)
 }
 
 // maxRounding is the share by which a latency may differ from the one that the clients and the rate give.
@@ -234,8 +236,24 @@ var (
 	countLine  = lazy.Compile(`(?m)^ - (\d+) transactions \(.*tps = (\S+)\)\s*$`)
 )
 
-// perScript reads the statistics of the scripts of a run. whole is the record of the run.
-func perScript(p *format.Problems, before int, whole format.Record, text labeled.Text) (out []format.Record) {
+// spread is the difference of the lines tps; 0 if there is one.
+func spread(text labeled.Text) float64 {
+	var all []float64
+	for _, m := range tpsLine.FindAllSubmatch(text, 3) {
+		if v, err := labeled.Decimal(string(m[1])); err == nil {
+			all = append(all, v)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return slices.Max(all) - slices.Min(all)
+}
+
+// perScript reads the statistics of the scripts of a run. whole is the record of the run, and share its tps for one
+// transaction, which differs by spread with and without the time to connect.
+func perScript(p *format.Problems, before int, whole format.Record, text labeled.Text,
+	share, spread float64) (out []format.Record) {
 	for _, part := range format.Parts(text, scriptLine.Match) {
 		rec := format.Record{Line: before + part.Line, Labels: slices.Clone(whole.Labels)}
 		first, _, _ := strings.Cut(string(part.Text), "\n")
@@ -252,6 +270,10 @@ func perScript(p *format.Problems, before int, whole format.Record, text labeled
 			continue
 		}
 		rec.AddSingle(rate, tps, true)
+		if n, err := labeled.Decimal(string(m[1])); err == nil {
+			p.Compare(rec.Line, "tps of the script", tps, n*share, 1e-6+n*(maxRounding*share+spread),
+				"its transactions and those of all scripts with their tps", "the stated number")
+		}
 		latencies(p, &rec, part.Text, "- ")
 		out = append(out, rec)
 	}

@@ -10,22 +10,22 @@ import (
 func TestContradictions(t *testing.T) {
 	formattest.Contradictions(t, New(), []formattest.Contradiction{
 		{Archive: "cpu.txtar", File: "cpu.txt", Old: `events per second:   538.69`,
-			New: `events per second:   938.69`,
+			New:  `events per second:   938.69`,
 			Want: `events per second is 938.69 in the file`},
 		{Archive: "cpu.txtar", File: "cpu.txt", Old: `total number of events:              561`,
-			New: `total number of events:              5610`,
+			New:  `total number of events:              5610`,
 			Want: `the number and the total time give`},
 		{Archive: "cpu.txtar", File: "cpu.txt", Old: `sum:                                 2013.56`,
-			New: `sum:                                20135.6`,
+			New:  `sum:                                20135.6`,
 			Want: `the sum of the latencies (ms) is 20135.6`},
 		{Archive: "cpu.txtar", File: "cpu.txt", Old: `95th percentile:                       32.53`,
-			New: `95th percentile:                       132.53`,
+			New:  `95th percentile:                       132.53`,
 			Want: `latency-max is 0.10039, which is less than latency-p95`},
 		{Archive: "memory.txtar", File: "memory.txt", Old: `(26594.40 per second)`,
-			New: `(36594.40 per second)`,
+			New:  `(36594.40 per second)`,
 			Want: `the rate of Total operations is 36594.4`},
 		{Archive: "memory.txtar", File: "memory.txt", Old: `(1662.15 MiB/sec)`,
-			New: `(2662.15 MiB/sec)`,
+			New:  `(2662.15 MiB/sec)`,
 			Want: `the rate of MiB transferred is 2662.15`},
 	})
 }
