@@ -36,7 +36,7 @@ func (s *Store) Examine(ctx context.Context, name string) error {
 	case reference.Rootfs:
 		err = s.examineTree(ctx, ref)
 	case reference.OCIArchive, reference.DockerArchive:
-		err = archive.Check(ctx, ref)
+		err = archive.Check(ctx, ref, runtime.GOARCH)
 	case reference.Disk:
 		err = examineDisk(ref.Path)
 	}

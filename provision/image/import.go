@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -38,6 +39,10 @@ func (s *Store) Import(ctx context.Context, name string) (Stored, error) {
 		}
 		return err
 	})
+	if err == nil && !h.runnable() {
+		s.reportProgress("%s is for %q, and this machine for linux/%s: runs and guests here refuse the image", ref,
+			h.OS+"/"+h.Arch, runtime.GOARCH)
+	}
 	return h, fault.Op("image "+name, err)
 }
 

@@ -2,9 +2,11 @@ package image
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -186,5 +188,30 @@ func TestStoredImagesOfAPlan(t *testing.T) {
 	img, err := s.Get(t.Context(), Request{Ref: "store:app:one", Digest: made[0].Digest})
 	if err != nil || contentOf(t, img, "f") != "one" {
 		t.Errorf("%+v, %v", img, err)
+	}
+}
+
+// An image for another platform can be stored, for instance to send it elsewhere. Import says that it cannot run here.
+func TestImportOfAnotherPlatform(t *testing.T) {
+	needsRoot(t)
+	layer := registrytest.Tar(t, map[string]string{"f": "1"})
+	for arch, foreign := range map[string]bool{runtime.GOARCH: false, "vax": true} {
+		file := filepath.Join(t.TempDir(), "image.tar")
+		config := fmt.Sprintf(`{"os":"linux","architecture":%q,"config":{},"rootfs":{"type":"layers","diff_ids":[%q]}}`, arch,
+			registrytest.Digest(layer))
+		if err := os.WriteFile(file, registrytest.Tar(t, map[string]string{"config.json": config, "l/layer.tar": string(layer),
+			"manifest.json": `[{"Config":"config.json","RepoTags":["a:1"],"Layers":["l/layer.tar"]}]`}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		s := &Store{Dir: t.TempDir(), Progress: func(text string) { said += text + "\n" }}
+		h, err := s.Import(t.Context(), "docker-archive:"+file)
+		if err != nil || h.Arch != arch {
+			t.Errorf("%s: %+v, %v", arch, h, err)
+		}
+		want := `is for "linux/` + arch + `", and this machine for linux/` + runtime.GOARCH
+		if strings.Contains(said, want) != foreign {
+			t.Errorf("%s: import said %q", arch, said)
+		}
 	}
 }

@@ -40,9 +40,9 @@ func Import(ctx context.Context, r reference.Reference, arch string, into *layou
 }
 
 // Check reads the index of an archive, which needs all of its headers, and writes nothing.
-// It finds an archive that is truncated or of another form. Errors are of kind
-// fault.Invalid.
-func Check(ctx context.Context, r reference.Reference) error {
+// It finds an archive that is truncated or of another form, and an image for another system or architecture. Errors
+// are of kind fault.Invalid, or fault.Unsupported for another platform.
+func Check(ctx context.Context, r reference.Reference, arch string) error {
 	f, err := os.Open(r.Path)
 	if err != nil {
 		return addPathFix(err)
@@ -53,8 +53,11 @@ func Check(ctx context.Context, r reference.Reference) error {
 		return err
 	}
 	if r.Kind == reference.OCIArchive {
-		_, err = indexOf(files)
-		return err
+		all, err := indexOf(files)
+		if err != nil {
+			return err
+		}
+		return checkPlatform(files, all, arch)
 	}
 	image, err := listOf(files)
 	for _, name := range append([]string{image.Config}, image.Layers...) {
@@ -62,7 +65,51 @@ func Check(ctx context.Context, r reference.Reference) error {
 			_, _, err = files.open(name)
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return checkConfig(files, image.Config, arch)
+}
+
+// checkPlatform refuses the image of a layout that is for another platform. What cannot be read is for Import.
+func checkPlatform(s packed, all v1.IndexManifest, arch string) error {
+	d, err := chooseImage(all.Manifests, "", arch)
+	if err != nil {
+		return err
+	}
+	for range 3 { // as fromLayout
+		b, err := verified(s, d)
+		if err != nil {
+			return nil
+		}
+		if !d.MediaType.IsIndex() {
+			m, err := layout.ParseManifest(b)
+			if err != nil {
+				return nil
+			}
+			return checkConfig(s, blobName(m.Config), arch)
+		}
+		nested, err := layout.ParseIndex(b)
+		if err != nil {
+			return nil
+		}
+		if d, err = layout.For(nested, arch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkConfig refuses a configuration for another platform. One that cannot be read is for Import.
+func checkConfig(s packed, name, arch string) error {
+	b, err := document(s, name)
+	if err != nil {
+		return nil
+	}
+	if err := layout.CheckPlatform(b, arch); fault.Is(err, fault.Unsupported) {
+		return err
+	}
+	return nil
 }
 
 func read(ctx context.Context, r reference.Reference, arch string, into *layout.Layout) (v1.Descriptor, error) {

@@ -224,10 +224,35 @@ func TestImport(t *testing.T) {
 			if left, err := l.Partials(); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
-			if ref, err := reference.Parse(text); err != nil || ref.Kind != reference.Layout && Check(t.Context(), ref) != nil {
-				t.Errorf("Check refuses what Import takes: %v, %v", err, Check(t.Context(), ref))
+			ref, err := reference.Parse(text)
+			if err == nil && ref.Kind != reference.Layout {
+				err = Check(t.Context(), ref, runtime.GOARCH)
+			}
+			if err != nil {
+				t.Errorf("Check refuses what Import takes: %v", err)
 			}
 		})
+	}
+}
+
+// Before a run starts, Check refuses an archive with an image for another platform, also a compressed one.
+func TestCheckRefusesAnotherPlatform(t *testing.T) {
+	i := sample(t)
+	for kind, files := range map[string]map[string]string{"docker-archive:": inDocker(t, i),
+		"oci-archive:": inLayout(i, "v1")} {
+		for _, file := range []string{tarOf(t, files), compressed(t, "gzip", tarOf(t, files))} {
+			for arch, want := range map[string]string{runtime.GOARCH: "",
+				"vax": "the image is for \"linux/" + runtime.GOARCH + "\", and not for linux/vax"} {
+				ref, err := reference.Parse(kind + file)
+				if err == nil {
+					err = Check(t.Context(), ref, arch)
+				}
+				if (want == "") != (err == nil) || want != "" && (!fault.Is(err, fault.Unsupported) ||
+					!strings.Contains(err.Error(), want)) {
+					t.Errorf("%s%s on %s: %v, want %q", kind, filepath.Base(file), arch, err, want)
+				}
+			}
+		}
 	}
 }
 

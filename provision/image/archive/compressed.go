@@ -22,8 +22,11 @@ func inFile(f *os.File) func(string, int64) (int64, error) {
 	return func(string, int64) (int64, error) { return f.Seek(0, io.SeekCurrent) }
 }
 
+// maxKept bounds the small files that headers keeps of a compressed archive, in bytes.
+const maxKept = 1 << 20
+
 // headers reads the headers of an archive, and of its files only the documents that list
-// the images. It reads a compressed archive as a stream and stores nothing.
+// the images, and small ones, such as configurations. It reads a compressed archive as a stream and stores nothing.
 func headers(ctx context.Context, f *os.File) (packed, error) {
 	in, release, compressed, err := decompressed(ctx, f)
 	if err != nil {
@@ -35,11 +38,15 @@ func headers(ctx context.Context, f *os.File) (packed, error) {
 		files.file = f
 		return files, err
 	}
-	t, documents := tar.NewReader(in), bytes.Buffer{}
+	t, documents, kept := tar.NewReader(in), bytes.Buffer{}, int64(0)
 	files, err := indexFiles(ctx, t, func(name string, size int64) (int64, error) {
 		at := int64(documents.Len())
-		if name != "index.json" && name != "manifest.json" || at+size > 2*layout.MaxDocument {
-			return at, nil // only its presence is asked for
+		lists := name == "index.json" || name == "manifest.json"
+		if lists && at+size > maxKept+2*layout.MaxDocument || !lists && kept+size > maxKept {
+			return -1, nil // only its presence is asked for
+		}
+		if !lists {
+			kept += size
 		}
 		_, err := io.CopyN(&documents, t, size)
 		return at, decompressionError(err)

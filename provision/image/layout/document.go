@@ -188,14 +188,29 @@ type Config struct {
 	WorkingDir string   `json:"working_dir,omitempty"`
 }
 
+// CheckPlatform refuses the configuration of an image for another system or architecture, with an error of kind
+// fault.Unsupported.
+func CheckPlatform(config []byte, arch string) error {
+	var c struct {
+		OS           string `json:"os"`
+		Architecture string `json:"architecture"`
+	}
+	if err := document(config, &c); err != nil {
+		return fault.New(fault.Invalid, "the configuration of the image is damaged: %w", err)
+	}
+	if c.OS != "linux" || c.Architecture != arch {
+		return fault.WithFix(fault.New(fault.Unsupported, "the image is for %q, and not for linux/%s",
+			c.OS+"/"+c.Architecture, arch), "name an image for linux/"+arch)
+	}
+	return nil
+}
+
 // ParseConfig reads the configuration of an image and the digests of its unpacked
 // layers. Errors are of kind fault.Invalid, or of kind fault.Unsupported if the image
 // is for another system or architecture.
 func ParseConfig(b []byte, arch string, layers int) (Config, []string, error) {
 	var c struct {
-		OS           string `json:"os"`
-		Architecture string `json:"architecture"`
-		Config       struct {
+		Config struct {
 			Entrypoint, Cmd, Env []string
 			User, WorkingDir     string
 		} `json:"config"`
@@ -206,9 +221,8 @@ func ParseConfig(b []byte, arch string, layers int) (Config, []string, error) {
 	if err := document(b, &c); err != nil {
 		return Config{}, nil, fault.New(fault.Invalid, "the configuration of the image is damaged: %w", err)
 	}
-	if c.OS != "linux" || c.Architecture != arch {
-		return Config{}, nil, fault.WithFix(fault.New(fault.Unsupported, "the image is for %q, and not for linux/%s",
-			c.OS+"/"+c.Architecture, arch), "name an image for linux/"+arch)
+	if err := CheckPlatform(b, arch); err != nil {
+		return Config{}, nil, err
 	}
 	if n := len(c.RootFS.DiffIDs); n != layers {
 		return Config{}, nil, fault.New(fault.Invalid, "the image has %d layers, and its configuration lists %d", layers, n)
