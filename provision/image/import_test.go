@@ -199,8 +199,9 @@ func TestImportOfAnotherPlatform(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "image.tar")
 		config := fmt.Sprintf(`{"os":"linux","architecture":%q,"config":{},"rootfs":{"type":"layers","diff_ids":[%q]}}`, arch,
 			registrytest.Digest(layer))
-		if err := os.WriteFile(file, registrytest.Tar(t, map[string]string{"config.json": config, "l/layer.tar": string(layer),
-			"manifest.json": `[{"Config":"config.json","RepoTags":["a:1"],"Layers":["l/layer.tar"]}]`}), 0o600); err != nil {
+		archive := registrytest.Tar(t, map[string]string{"config.json": config, "l/layer.tar": string(layer),
+			"manifest.json": `[{"Config":"config.json","RepoTags":["a:1"],"Layers":["l/layer.tar"]}]`})
+		if err := os.WriteFile(file, archive, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		said := ""
