@@ -290,10 +290,9 @@ func (x *reader) isText(n *yamltree.Node, path string) bool {
 }
 
 func (x *reader) decodeProperties(n *yamltree.Node, v reflect.Value, path string) {
-	fields, names := map[string]reflect.Value{}, []string{}
-	for i := range v.NumField() {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-		fields[name], names = v.Field(i), append(names, name)
+	fields, names := map[string]reflect.Value{}, namesOf(v.Type())
+	for i, name := range names {
+		fields[name] = v.Field(i)
 	}
 	for _, e := range n.Entries {
 		at := join(path, e.Key.Text)
@@ -302,8 +301,42 @@ func (x *reader) decodeProperties(n *yamltree.Node, v reflect.Value, path string
 			continue
 		}
 		x.nodes[at] = e.Value
-		x.add(at, "unknown property", yamltree.Meant(e.Key.Text, names))
+		allowed := yamltree.Meant(e.Key.Text, names)
+		if where := belongs(e.Key.Text, v.Type()); where != "" && !strings.HasPrefix(allowed, "did you mean") {
+			allowed = "write it " + where
+		}
+		x.add(at, "unknown property", allowed)
 	}
+}
+
+// namesOf are the names of the properties of a guest or a part of it.
+func namesOf(t reflect.Type) (out []string) {
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		out = append(out, name)
+	}
+	return out
+}
+
+// belongs says where a property stands that is not one of t; "" if it is none of a guest.
+func belongs(name string, t reflect.Type) string {
+	if t == reflect.TypeFor[Network]() {
+		return ""
+	}
+	parts := []struct {
+		where string
+		of    reflect.Type
+	}{{"in an item of nics", reflect.TypeFor[NIC]()}, {"in an item of disks", reflect.TypeFor[Disk]()},
+		{"in an item of filesystems", reflect.TypeFor[Filesystem]()}, {"beside brand", reflect.TypeFor[Guest]()}}
+	for _, p := range parts {
+		if p.of != t && slices.Contains(namesOf(p.of), name) {
+			return p.where
+		}
+	}
+	if slices.Contains([]string{"root_authorized_keys", "user-script", "user-data"}, name) {
+		return "in customer_metadata"
+	}
+	return ""
 }
 
 // decodeList skips items that are the empty string, which unsets a string.
