@@ -1,6 +1,7 @@
 package format
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -50,11 +51,11 @@ func (p *Problems) CompareStats(f *File, line int, what string, s Stats, values 
 }
 
 // Compare warns if a number of a file lies further from what other numbers of the file give than slack, in its
-// unit. from names these numbers, and uses what bakeoff uses.
+// unit. from names these numbers, and uses what bakeoff uses: "" is these numbers.
 func (p *Problems) Compare(line int, what string, stated, computed, slack float64, from, uses string) {
 	if math.Abs(stated-computed) > slack {
 		p.Warn(line, "%s is %.6g in the file, but %s give %.6g. The file was changed, or the program that wrote it has "+
-			"an error; bakeoff uses %s.", what, stated, from, computed, uses)
+			"an error; bakeoff uses %s.", what, stated, from, computed, cmp.Or(uses, from))
 	}
 }
 

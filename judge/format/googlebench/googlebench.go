@@ -339,7 +339,7 @@ func (t *table) compare(g *group) {
 				continue
 			}
 			t.p.Compare(r.line, fmt.Sprintf("%s of the %s of %q", key, r.Aggregate, r.RunName), *stated, computed,
-				maxRounding*slices.Max(values), "its repetitions", "these")
+				maxRounding*slices.Max(values), "its repetitions", "")
 		}
 	}
 }

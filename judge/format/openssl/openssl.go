@@ -197,7 +197,7 @@ func (r *reader) compareTime(what, time, rate string) {
 	if terr == nil && verr == nil && v > 0 {
 		_, decimals, _ := strings.Cut(strings.TrimSuffix(time, "s"), ".")
 		digit := math.Pow10(-len(decimals))
-		r.p.Compare(r.line, "the time of "+what, t, 1/v, 0.51*digit+0.01/v, "its operations per second", "these")
+		r.p.Compare(r.line, "the time of "+what, t, 1/v, 0.51*digit+0.01/v, "its operations per second", "")
 	}
 }
 

@@ -149,7 +149,7 @@ const (
 func (r report) compare(rec *format.Record, events, took float64) {
 	rateOf := func(what string, rate, n float64) {
 		r.p.Compare(r.Line, what, rate, n/took, 0.01+n/took*(maxShare+maxDelay/took), "the number and the total time",
-			"these")
+			"")
 	}
 	for _, label := range printed {
 		if rate, err := r.Text.Number(label, ""); err == nil {

@@ -138,7 +138,7 @@ func (r *reader) compareTotal(phases [][]string, total string) {
 		sum, err = sum+v, errors.Join(err, perr)
 	}
 	if err == nil {
-		r.p.Compare(r.line, "the total", all, sum, 0.001*float64(len(phases)+1), "the phases", "both")
+		r.p.Compare(r.line, "the total", all, sum, 0.001*float64(len(phases)+1), "the phases", "both numbers")
 	}
 }
 

