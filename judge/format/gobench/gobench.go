@@ -112,6 +112,7 @@ type reader struct {
 	// lines are the lines of the file from which the lines of the text come; nil if they
 	// are the same.
 	lines []int
+	bytes map[string]float64 // of an operation, by package and name
 	// directions is unit → +1 if higher values are better, −1 if lower ones are.
 	directions func(unit string) int
 }
@@ -236,6 +237,7 @@ func (r *reader) addResult(x *benchfmt.Result) {
 		rec.Series = append(rec.Series, format.Series{Values: []float64{v.Value},
 			Metric: sample.Metric{Name: v.Unit, Unit: plainUnit(v.Unit), Scale: sample.Ratio}})
 	}
+	r.compareRate(line, pkg.Value+" "+string(x.Name), rec.Series)
 	if rec.Series = withoutRate(rec.Series); len(rec.Series) == 0 {
 		return
 	}
@@ -274,6 +276,35 @@ func plainUnit(unit string) string {
 		return "s" + rest
 	}
 	return unit
+}
+
+// leastRate is the least rate in B/s whose rounding to 0.01 MB/s does not matter.
+const leastRate = 1e6
+
+// compareRate warns if a rate contradicts the time of the operation: all lines of a benchmark have one number of
+// bytes for each operation.
+func (r *reader) compareRate(line int, name string, all []format.Series) {
+	value := func(unit string) float64 {
+		i := slices.IndexFunc(all, func(s format.Series) bool { return s.Metric.Name == unit })
+		if i < 0 {
+			return 0
+		}
+		return all[i].Values[0]
+	}
+	time, rate := value("sec/op"), value("B/s")
+	if time <= 0 || rate < leastRate {
+		return
+	}
+	if r.bytes == nil {
+		r.bytes = map[string]float64{}
+	}
+	size, known := r.bytes[name]
+	if !known {
+		r.bytes[name] = time * rate
+		return
+	}
+	r.p.Compare(line, "the rate (B/s) of "+strings.TrimSpace(name), rate, size/time,
+		0.03*max(rate, size/time), "the time and the bytes of an earlier line", "the time")
 }
 
 // withoutRate leaves out B/s, which testing computes from the time.
