@@ -27,7 +27,13 @@ type Document struct {
 	Guests   []Guest
 	Networks []Network
 	file     string
-	places   []map[string]*yamltree.Node // of the guests
+	places   []place // of the guests
+}
+
+// place is a guest in a file: the beginning of its paths, and the values by the rest of their paths.
+type place struct {
+	prefix string
+	nodes  map[string]*yamltree.Node
 }
 
 // Locate gives problems of a guest of the document, which another check has found, their places in the file.
@@ -35,12 +41,10 @@ func (d Document) Locate(guest int, problems Problems) Problems {
 	for i := range problems {
 		p := &problems[i]
 		p.File = d.file
-		if n, _ := placeOf(d.places[guest], p.Path); n != nil {
+		if n, _ := placeOf(d.places[guest].nodes, p.Path); n != nil {
 			p.Line, p.Column = n.Line, n.Column
 		}
-		if len(d.Guests) > 1 {
-			p.Path = strconv.Itoa(guest) + "." + p.Path
-		}
+		p.Path = d.places[guest].prefix + p.Path
 	}
 	return problems
 }
@@ -91,7 +95,7 @@ func (x *reader) readAll(src []byte) (Document, error) {
 func (x *reader) readItem(n *yamltree.Node, prefix string, into *Document) {
 	if !slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Key.Text == "network" }) {
 		into.Guests = append(into.Guests, x.readGuest(n, prefix))
-		into.file, into.places = x.file, append(into.places, x.nodes)
+		into.file, into.places = x.file, append(into.places, place{prefix, x.nodes})
 		return
 	}
 	x.begin(n, prefix)
@@ -344,6 +348,10 @@ func (x *reader) decodeList(n *yamltree.Node, v reflect.Value, path string) {
 	items := n.Items
 	simple := v.Type().Elem().Kind() != reflect.Struct
 	switch {
+	case n.Kind == yamltree.Scalar && (path == "command" || path == "entrypoint") && strings.ContainsAny(n.Text, " \t,"):
+		words, _ := json.Marshal(strings.Fields(n.Text))
+		x.wrong(path, "it is one text, and bakeoff runs no shell that divides it", "write a list, such as "+string(words))
+		return
 	case n.Kind == yamltree.Scalar && simple && n.Text != "":
 		for part := range strings.SplitSeq(n.Text, ",") {
 			item := *n

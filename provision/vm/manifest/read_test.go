@@ -141,3 +141,33 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// A command in one text would be the name of one program. vmadm has no such property.
+func TestCommandInOneText(t *testing.T) {
+	for src, want := range map[string]string{
+		"{brand: docker, image: a, command: sleep 1000}":     `write a list, such as ["sleep","1000"]`,
+		"{brand: docker, image: a, entrypoint: 'sh,-c'}":     "it is one text",
+		"{brand: docker, image: a, command: top}":            "",
+		"{brand: docker, image: a, command: [sleep, 1000]}":  "",
+		"{brand: docker, image: a, resolvers: '192.0.2.53'}": "",
+	} {
+		_, err := Read("f", []byte(src))
+		if (want == "") != (err == nil) || want != "" && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", src, err, want)
+		}
+	}
+}
+
+// A problem that another check finds has the place of its value, and the path that Read would give it.
+func TestLocate(t *testing.T) {
+	const two = "- {network: a, subnet: 10.0.0.0/24}\n- brand: kvm\n  zpool: tank\n  disks: [{size: 1}]\n"
+	d, err := ReadAll("f", []byte(two))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := d.Locate(0, Problems{{Path: "zpool", Reason: "x"}, {Path: "disks.0.model", Reason: "y"}}).Error()
+	const want = "f:3:10: 1.zpool: x\nf:4:11: 1.disks.0.model: y"
+	if got != want {
+		t.Errorf("%s instead of %s", got, want)
+	}
+}
