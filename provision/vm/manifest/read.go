@@ -305,12 +305,17 @@ func (x *reader) decodeProperties(n *yamltree.Node, v reflect.Value, path string
 			continue
 		}
 		x.nodes[at] = e.Value
-		allowed := yamltree.Meant(e.Key.Text, names)
-		if where := belongs(e.Key.Text, v.Type()); where != "" && !strings.HasPrefix(allowed, "did you mean") {
-			allowed = "write it " + where
-		}
-		x.add(at, "unknown property", allowed)
+		x.add(at, "unknown property", meant(e.Key.Text, names, v.Type()))
 	}
+}
+
+// meant says what to write instead of an unknown property of t, which has other names.
+func meant(name string, names []string, t reflect.Type) string {
+	allowed := yamltree.Meant(name, names)
+	if where := belongs(name, t); where != "" && !strings.HasPrefix(allowed, "did you mean") {
+		return "write it " + where
+	}
+	return allowed
 }
 
 // namesOf are the names of the properties of a guest or a part of it.

@@ -106,6 +106,9 @@ func update(old Guest, file string, src []byte, anyGuest bool) (Guest, []Change,
 			continue // it has the value of ram
 		}
 		p.Line, p.Column = 0, 0 // of a document that nobody has written
+		if n := u.nodes[p.Path]; n != nil {
+			p.Line, p.Column = n.Line, n.Column
+		}
 		u.problems = append(u.problems, p)
 	}
 	if err != nil && len(u.problems) == 0 {
@@ -179,7 +182,7 @@ func (u *updater) apply(name string, n *yamltree.Node) {
 	case slices.Contains(mappings, name):
 		u.add(name, "an update does not replace a mapping", "use set_"+name+" or remove_"+name)
 	case !slices.Contains(PropertyNames(), name):
-		u.add(name, "unknown property", yamltree.Meant(name, PropertyNames()))
+		u.add(name, "unknown property", meant(name, PropertyNames(), reflect.TypeFor[Guest]()))
 	case n.Kind == yamltree.Null || n.Kind == yamltree.Scalar && n.Text == "":
 		u.unset(name, n)
 	default:

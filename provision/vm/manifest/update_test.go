@@ -306,3 +306,16 @@ func TestMaskAndAddress(t *testing.T) {
 		}
 	}
 }
+
+// A wrong value of an update is named with its place in the file.
+func TestPlaceInUpdate(t *testing.T) {
+	old := Guest{Brand: Docker, Image: "a", Alias: "web"}
+	Complete(&old)
+	_, _, err := Update(old, "u.json", []byte("{\"alias\": 5,\n \"nic_tag\": \"x\",\n \"ram\": \"big\"}"))
+	const want = `u.json:2:13: nic_tag: "x": unknown property; write it in an item of nics
+u.json:1:11: alias: 5: it is a number; write a text: "5"
+u.json:3:9: ram: "big": it is not a whole number; write at most nine digits`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+}
