@@ -79,3 +79,41 @@ func (p *Problems) CompareOrder(r *Record, share, resolution float64, names ...s
 		}
 	}
 }
+
+// maxText is how far a statistic may lie outside the range of others, as a share: texts have three digits.
+const maxText = 0.02
+
+// compareOwn warns if statistics without values contradict each other: a mean or median outside the range, or a mean
+// and a median that lie further apart than the standard deviation, which no values do (Hotelling and Solomons, The
+// limits of a measure of skewness, 1932).
+func (p *Problems) compareOwn(r Record) {
+	for _, s := range r.Series {
+		if s.Stats == nil || len(s.Values) > 0 {
+			continue
+		}
+		warn := func(text string, values ...any) {
+			p.Warn(r.Line, s.Metric.Name+": "+text+". The file was changed, or the program that wrote it has an error.",
+				values...)
+		}
+		for _, x := range []struct {
+			name  string
+			value *float64
+		}{{"mean", s.Stats.Mean}, {"median", s.Stats.Median}} {
+			if x.value == nil {
+				continue
+			}
+			v, slack := *x.value, maxText*math.Abs(*x.value)
+			if s.Stats.Min != nil && v+slack < *s.Stats.Min {
+				warn("the %s is %.6g, and the minimum is %.6g", x.name, v, *s.Stats.Min)
+			}
+			if s.Stats.Max != nil && v-slack > *s.Stats.Max {
+				warn("the %s is %.6g, and the maximum is %.6g", x.name, v, *s.Stats.Max)
+			}
+		}
+		if mean, median, d := s.Stats.Mean, s.Stats.Median, s.Stats.Stddev; mean != nil && median != nil && d != nil &&
+			math.Abs(*mean-*median) > *d*(1+maxText)+maxText*max(math.Abs(*mean), math.Abs(*median)) {
+			warn("the mean is %.6g and the median %.6g, which lie further apart than the standard deviation %.6g", *mean,
+				*median, *d)
+		}
+	}
+}

@@ -105,6 +105,9 @@ func (p *Problems) Finish(f File) (File, error) {
 		}
 		return f, all.Err()
 	}
+	for _, r := range f.Records {
+		p.compareOwn(r)
+	}
 	f.Warnings = append(f.Warnings, p.doubts[:min(len(p.doubts), listedParts)]...)
 	if more := len(p.doubts) - listedParts; more > 0 {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %d more such warnings.", p.name, more))
