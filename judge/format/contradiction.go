@@ -54,8 +54,8 @@ func (p *Problems) CompareStats(f *File, line int, what string, s Stats, values 
 // unit. from names these numbers, and uses what bakeoff uses: "" is these numbers.
 func (p *Problems) Compare(line int, what string, stated, computed, slack float64, from, uses string) {
 	if math.Abs(stated-computed) > slack {
-		p.Warn(line, "%s is %.6g in the file, but %s give %.6g. The file was changed, or the program that wrote it has "+
-			"an error; bakeoff uses %s.", what, stated, from, computed, cmp.Or(uses, from))
+		p.Warn(line, "%s is %.6g in the file, which contradicts %s: %.6g. The file was changed, or the program that wrote "+
+			"it has an error; bakeoff uses %s.", what, stated, from, computed, cmp.Or(uses, from))
 	}
 }
 

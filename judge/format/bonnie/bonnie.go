@@ -77,9 +77,36 @@ func (bonnie) Read(name string, data []byte) (format.File, error) {
 		for _, part := range parts {
 			r.readTable(part)
 		}
+	} else {
+		compareTables(p, name, data, out.Records)
 	}
 	p.Distinguish(&out, "machine")
 	return p.Finish(out)
+}
+
+// maxRounding is the share by which a rate of a table may differ from that of the line of CSV: it may have two digits.
+const maxRounding = 0.06
+
+// compareTables warns if a table contradicts the line of CSV that bonnie++ prints after it.
+func compareTables(p *format.Problems, name string, data []byte, lines []format.Record) {
+	var tables format.File
+	r := reader{out: &tables, p: format.NewProblems(name)} // only the lines of CSV are used
+	for _, part := range format.Parts(data, tableTop.Match) {
+		r.readTable(part)
+	}
+	if len(tables.Records) != len(lines) {
+		return
+	}
+	for i, table := range tables.Records {
+		for _, s := range table.Series {
+			at := slices.IndexFunc(lines[i].Series, func(x format.Series) bool { return x.Metric.Name == s.Metric.Name })
+			if at >= 0 && s.Metric.Unit == "B/s" {
+				v := lines[i].Series[at].Values[0]
+				p.Compare(table.Line, s.Metric.Name+" of the table", s.Values[0], v, maxRounding*v+1,
+					"the line of CSV", "that line")
+			}
+		}
+	}
 }
 
 // reader reads one file.

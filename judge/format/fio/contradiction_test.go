@@ -11,7 +11,7 @@ func TestContradictions(t *testing.T) {
 	formattest.Contradictions(t, New(), []formattest.Contradiction{
 		{Archive: "files.txtar", File: "psync-1.json", Old: `"bw" : 183603,`,
 			New:  `"bw" : 83603,`,
-			Want: `is 1.8801e+08 in the file, but its bw in KiB/s give`},
+			Want: `is 1.8801e+08 in the file, which contradicts its bw in KiB/s`},
 		{Archive: "files.txtar", File: "psync-1.json", Old: `"max" : 6557180,`,
 			New:  `"max" : 6557,`,
 			Want: `of clat_ns of job`},

@@ -14,6 +14,6 @@ func TestContradictions(t *testing.T) {
 			Want: `the rate (B/s) of`},
 		{Archive: "count.txtar", File: "count.txt", Old: `203.6 ns/op	 314.39 MB/s`,
 			New:  `503.6 ns/op	 314.39 MB/s`,
-			Want: `but the time and the bytes of an earlier line give`},
+			Want: `which contradicts the time and the bytes of an earlier line`},
 	})
 }

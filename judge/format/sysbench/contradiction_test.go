@@ -14,7 +14,7 @@ func TestContradictions(t *testing.T) {
 			Want: `events per second is 938.69 in the file`},
 		{Archive: "cpu.txtar", File: "cpu.txt", Old: `total number of events:              561`,
 			New:  `total number of events:              5610`,
-			Want: `the number and the total time give`},
+			Want: `which contradicts the number and the total time`},
 		{Archive: "cpu.txtar", File: "cpu.txt", Old: `sum:                                 2013.56`,
 			New:  `sum:                                20135.6`,
 			Want: `the sum of the latencies (ms) is 20135.6`},
