@@ -210,6 +210,10 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 			series.Stats.N = &rounds
 		}
 	}
+	if n := b.Stats.Rounds; n != nil && len(b.Stats.Data) > 0 {
+		p.Compare(line, "rounds of "+strconv.Quote(name), *n, float64(len(b.Stats.Data)), 0.5, "the number of its times",
+			"the times")
+	}
 	if s := b.Stats; bad == 0 {
 		p.CompareStats(out, line, strconv.Quote(name), format.Stats{Mean: s.Mean, Median: s.Median, Min: s.Min, Max: s.Max},
 			series.Values)
