@@ -18,6 +18,8 @@ func TestContradictions(t *testing.T) {
 		{Archive: "debian13.txtar", File: "report.txt", Old: `number of clients: `,
 			New:  `number of clients: 1`,
 			Want: `latency average (s) is`},
+		{Archive: "mix.txtar", File: "mix.txt", Old: `actually processed: 4459`, New: `actually processed: 44590`,
+			Want: `tps is 1492.31 in the file, which contradicts the number of transactions and the duration: 14863.3`},
 		{Archive: "mix.txtar", File: "mix.txt", Old: `tps = 994.312572`,
 			New:  `tps = 94.312572`,
 			Want: `tps of the script is 94.3126 in the file`},

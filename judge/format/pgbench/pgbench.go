@@ -133,6 +133,7 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 	latencies(p, &rec, text, "")
 	p.AddNumber(&rec, text, "average connection time =", connect, 1e-3)
 	compare(p, &rec, text, done, tps)
+	compareDuration(p, &rec, text, done)
 	rec.AddSingle(failed, failures/(done+failures), true)
 	if failures > 0 {
 		p.Warn(part.Line, "%.0f of %.0f transactions failed. The throughput counts the others.", failures, done+failures)
@@ -173,6 +174,34 @@ func compare(p *format.Problems, rec *format.Record, text labeled.Text, done, tp
 		p.Compare(rec.Line, "latency average (s)", have, want, slack, "the clients and tps",
 			"the stated numbers")
 	}
+}
+
+// maxEnd is how long the last transactions of a run may take after its duration, in seconds, beyond ten usual ones.
+const maxEnd = 5
+
+// compareDuration warns if tps contradicts the transactions and the duration: a run ends when the last transaction
+// ends, and the time to connect may not count.
+func compareDuration(p *format.Problems, rec *format.Record, text labeled.Text, done float64) {
+	asked, err := text.Number("duration:", "")
+	if err != nil || !(asked > 0) || bytes.Contains(text, []byte("Run was aborted")) {
+		return
+	}
+	late, early := maxEnd+0.1*asked, 0.5+0.1*asked
+	if i := slices.IndexFunc(rec.Series, func(s format.Series) bool { return s.Metric.Name == mean.Name }); i >= 0 {
+		late += 10 * rec.Series[i].Values[0]
+	}
+	if ms, err := text.Number("initial connection time =", ""); err == nil {
+		early += ms / 1e3
+	}
+	var last float64
+	for _, m := range tpsLine.FindAllSubmatch(text, 3) {
+		v, err := labeled.Decimal(string(m[1]))
+		if err != nil || !(v > 0) || done/v > asked-early && done/v < asked+late {
+			return
+		}
+		last = v
+	}
+	p.Compare(rec.Line, "tps", last, done/asked, 0, "the number of transactions and the duration", "tps")
 }
 
 // modeText says what else changes the work.
