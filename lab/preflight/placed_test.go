@@ -121,7 +121,7 @@ func TestPlacedPrograms(t *testing.T) {
 		{"{from: plain, to: /opt/plain}", "/opt/plain", "plain is not executable; add mode: 0755 to it", ""},
 		{"{from: plain, to: /opt/plain, mode: 0755}", "/opt/plain", "", ""},
 		{"{from: plain, to: /opt/plain}", "true", "", ""},
-		{"{from: mac, to: /opt/mac}", "/opt/mac", "mac is a program for darwin, and host local runs Linux", ""},
+		{"{from: mac, to: /opt/mac}", "/opt/mac", "mac is a program for darwin, but host local runs Linux", ""},
 		{"{from: script, to: /opt/script}", "/opt/script", "script needs the interpreter /no/such/shell, which " +
 			"host local does not have", ""},
 		{"{from: half, to: /opt/half}", "/opt/half", "half is damaged", ""},
