@@ -93,6 +93,8 @@
 package analysis
 
 import (
+	"slices"
+
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 )
@@ -336,6 +338,14 @@ type Twin struct {
 	// Different means that an interval of the twin excludes no difference. The
 	// page says so before anything else.
 	Different bool `json:"different"`
+}
+
+// Tested reports whether a test of a primary comparison of the twin could have found a
+// difference.
+func (t *Twin) Tested() bool {
+	return slices.ContainsFunc(t.Comparisons, func(c Comparison) bool {
+		return c.Primary && len(c.Gates) == 0 && (c.Exact != nil || c.Look > 0 && c.CI[0] != nil && c.CI[1] != nil)
+	})
 }
 
 // Missing is a cell of a contender without any value.

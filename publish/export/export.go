@@ -334,9 +334,13 @@ func writeJUnit(w io.Writer, runs []run) error {
 		}
 		if r.Twin != nil {
 			k := kase{Class: "control", Name: r.Twin.Name + " against " + r.Baseline}
-			if r.Twin.Different {
+			switch {
+			case r.Twin.Different:
 				k.Error = &message{"the twin of the baseline differs from it: do not trust the other verdicts"}
 				s.Errors++
+			case !r.Twin.Tested():
+				k.Skipped = &message{r.Notice.Twin}
+				s.Skipped++
 			}
 			s.Cases = append(s.Cases, k)
 		}

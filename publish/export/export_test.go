@@ -152,6 +152,31 @@ func TestJUnitIsNotGreenWhereNothingWasMeasured(t *testing.T) {
 	}
 }
 
+// A build server must not show a twin that no test compared as a passed test.
+func TestJUnitSkipsATwinThatWasNotTested(t *testing.T) {
+	low, high := 0.99, 1.01
+	for name, x := range map[string]struct {
+		c       analysis.Comparison
+		skipped bool
+	}{
+		"tested":             {analysis.Comparison{Primary: true, Look: 8, CI: analysis.Interval{&low, &high}}, false},
+		"before a look":      {analysis.Comparison{Primary: true}, true},
+		"without a primary":  {analysis.Comparison{Look: 8, CI: analysis.Interval{&low, &high}}, true},
+		"with a failed gate": {analysis.Comparison{Primary: true, Look: 8, Gates: []analysis.Gate{{Name: "order"}}}, true},
+	} {
+		r := measured("a")
+		r.Twin = &analysis.Twin{Name: "fast~twin", Comparisons: []analysis.Comparison{x.c}}
+		var s suites
+		if err := xml.Unmarshal([]byte(written(t, "junit", r)), &s); err != nil {
+			t.Fatal(err)
+		}
+		k := s.Suites[0].Cases[len(s.Suites[0].Cases)-1]
+		if k.Class != "control" || (k.Skipped != nil) != x.skipped || k.Error != nil {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+}
+
 func TestBenchfmtLines(t *testing.T) {
 	text := written(t, "benchfmt", measured("a"))
 	if !strings.Contains(text, "Unit request/s better=higher\n") || !strings.Contains(text, "contender: slow\n") {

@@ -139,10 +139,9 @@ func (b *builder) control() {
 		return
 	}
 	p.TwinName = t.Name
-	tested, few := false, false
+	few := false
 	for _, c := range t.Comparisons {
 		if c.Primary {
-			tested = tested || len(c.Gates) == 0 && (c.Exact != nil || c.Look > 0 && c.CI[0] != nil && c.CI[1] != nil)
 			few = few || len(c.Gates) == 0 && c.Look > 0
 			p.TwinSays = append(p.TwinSays, b.sentence(c))
 		}
@@ -156,7 +155,7 @@ func (b *builder) control() {
 	switch {
 	case t.Different:
 		p.TwinNote += "It differs from the baseline, which it must not."
-	case tested:
+	case t.Tested():
 		p.TwinNote += "No difference found, which is good."
 	case few:
 		p.TwinNote += fmt.Sprintf("It was not tested: %s cannot show a difference.", unit.Count(b.results.Blocks, "block"))
