@@ -78,7 +78,7 @@ func Conditions() string {
 		"METRIC may also be the name of a cell or a workload; the condition then concerns the primary metrics of "+
 			"that cell or workload.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
-		"as long as the interval contains the limit. The exit code of worse and better is 6",
+		"as long as the interval contains the limit. The exit code of worse, better and twin is 6",
 		"if a check withheld a verdict, or if the run ended before its first look.")
 	return strings.Join(lines, "\n")
 }
@@ -129,6 +129,20 @@ func (f FailOn) untested(r analysis.Results) (lines []string) {
 	return lines
 }
 
+// untestedTwin says that the condition twin is not decided, because no test compared the
+// twin with the baseline; "" if one did.
+func (f FailOn) untestedTwin(r analysis.Results) string {
+	if !slices.Contains(f, "twin") || r.Twin == nil || r.Twin.Different || r.Twin.Tested() {
+		return ""
+	}
+	for _, c := range r.Twin.Comparisons {
+		if why := whyUntested(r, c); why != "" {
+			return "--fail-on twin is not decided: " + comparisonName(c) + ": " + why
+		}
+	}
+	return "--fail-on twin is not decided: no test compared the twin with the baseline"
+}
+
 // whyUntested says why no test decided a primary comparison; "" if one did, or if its
 // interval alone is too wide.
 func whyUntested(r analysis.Results, c analysis.Comparison) string {
@@ -140,7 +154,7 @@ func whyUntested(r analysis.Results, c analysis.Comparison) string {
 	case len(r.Looks) > 0 && c.Look == 0 && c.Exact == nil:
 		return fmt.Sprintf("after %s: the first look is after %d", unit.Count(c.Blocks, "block"), r.Looks[0])
 	case len(r.Looks) == 0 && c.Exact == nil && c.CI[0] == nil && c.CI[1] == nil:
-		return unit.Count(c.Blocks, "block") + " in the shorter run give no interval; measure more in both"
+		return unit.Count(c.Blocks, "block") + " give no interval; measure more"
 	}
 	return ""
 }
@@ -203,6 +217,9 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 	for i, r := range all {
 		missing = missing || len(r.Missing) > 0
 		open = append(open, f.untested(r)...)
+		if text := f.untestedTwin(r); text != "" {
+			open = append(open, text)
+		}
 		for _, c := range conditions {
 			if c.found == nil || !slices.Contains(f, c.name) {
 				continue

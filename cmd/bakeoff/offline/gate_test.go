@@ -122,6 +122,12 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		c.Primary = true
 		return analysis.Results{Looks: []int{8, 10}, Comparisons: []analysis.Comparison{c}}
 	}
+	twin := func(c analysis.Comparison, different bool) analysis.Results {
+		c.Primary = true
+		return analysis.Results{Looks: []int{8, 10}, Twin: &analysis.Twin{Different: different,
+			Comparisons: []analysis.Comparison{c}}}
+	}
+	both := analysis.Interval{new(float64), new(float64)}
 	gate := []analysis.Gate{{Name: "order", Reason: "one side ran first"}}
 	open, tested := analysis.Inconclusive, 1
 	for name, x := range map[string]struct {
@@ -144,7 +150,7 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		"asked for": {FailOn{"worse", "inconclusive"}, of(analysis.Comparison{Verdict: open}),
 			"inconclusive", cli.ExitAsked},
 		"two runs that are too short": {FailOn{"worse"}, analysis.Results{Comparisons: []analysis.Comparison{
-			{Primary: true, Verdict: open, Blocks: 2}}}, "2 blocks in the shorter run give no interval", cli.ExitUndecided},
+			{Primary: true, Verdict: open, Blocks: 2}}}, "2 blocks give no interval", cli.ExitUndecided},
 		"a wide interval": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Look: tested}), "", cli.ExitDone},
 		"exact": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Exact: &analysis.Exact{}}),
 			"", cli.ExitDone},
@@ -152,6 +158,15 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		"a wrong name beside a missing cell": {FailOn{"tme>+5%"}, analysis.Results{Missing: []analysis.Missing{{}},
 			Cells: []analysis.Cell{{Name: "sort", Metrics: []sample.Metric{{Name: "time"}}}}}, `there are sort, time`,
 			cli.ExitInvalid},
+		"an untested twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Blocks: 3}, false),
+			"after 3 blocks: the first look is after 8", cli.ExitUndecided},
+		"a twin whose check failed": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Gates: gate}, false),
+			"check order failed", cli.ExitUndecided},
+		"a twin without an interval": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested}, false),
+			"no test compared the twin", cli.ExitUndecided},
+		"a tested twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested, CI: both}, false),
+			"", cli.ExitDone},
+		"a different twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open}, true), "differs", cli.ExitAsked},
 		"a right name beside a missing cell": {FailOn{"time>+5%"}, analysis.Results{Missing: []analysis.Missing{{}},
 			Cells: []analysis.Cell{{Name: "sort", Metrics: []sample.Metric{{Name: "time"}}}}}, "", cli.ExitMissing},
 	} {
