@@ -150,7 +150,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	return a.failIfAsked(res, f.failOn)
+	return a.failIfAsked(res, f.failOn, runs[0], runs[1])
 }
 
 // canJudge refuses conditions that need a verdict if no comparison can have one.
@@ -174,10 +174,15 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 	return nil
 }
 
-// failIfAsked returns how compare ends with --fail-on.
-func (a reader) failIfAsked(res compare.Result, failOn []string) error {
+// failIfAsked returns how compare of these runs ends with --fail-on.
+func (a reader) failIfAsked(res compare.Result, failOn []string, runs ...compare.Run) error {
 	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
 	r := res.Results()
+	for _, run := range runs { // an untested twin of one run leaves the condition twin undecided
+		if t := run.Results.Twin; t != nil && !t.Different && !t.Tested() {
+			r.Twin = &analysis.Twin{Name: t.Name + " in run " + run.Results.Run}
+		}
+	}
 	if text := FailOn(failOn).Open(r, remedy); text != "" {
 		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 	}

@@ -140,7 +140,7 @@ func (f FailOn) untestedTwin(r analysis.Results) string {
 			return "--fail-on twin is not decided: " + comparisonName(c) + ": " + why
 		}
 	}
-	return "--fail-on twin is not decided: no test compared the twin with the baseline"
+	return "--fail-on twin is not decided: no test compared " + r.Twin.Name + " with the baseline"
 }
 
 // whyUntested says why no test decided a primary comparison; "" if one did, or if its

@@ -47,6 +47,9 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		"the twin differs": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
 			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
 		}), compare.Direct, "twin", cli.ExitAsked, "--fail-on twin: the twin differs from the baseline in NEW"},
+		"the twin was not tested": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			r.Run, r.Twin = "new", &analysis.Twin{Name: "host~twin"}
+		}), compare.Direct, "twin", cli.ExitUndecided, "no test compared host~twin in run new with the baseline"},
 		"only the baseline": {run("6.1", 90, alone), run("6.2", 60, alone), compare.Relative, "worse", cli.ExitInvalid,
 			"--fail-on worse needs a verdict, but the comparison contains no primary metric; add --by direct"},
 		"no primary metric": {run("6.1", 90, func(r *analysis.Results) { r.Cells[0].Metrics[0].Primary = false }),
@@ -76,7 +79,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		}
 		end := a.canJudge(a.compare(), res, failOn)
 		if end == nil {
-			end = a.failIfAsked(res, failOn)
+			end = a.failIfAsked(res, failOn, x.old, x.new)
 		}
 		says := errs.String()
 		if end != nil {
@@ -124,7 +127,7 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 	}
 	twin := func(c analysis.Comparison, different bool) analysis.Results {
 		c.Primary = true
-		return analysis.Results{Looks: []int{8, 10}, Twin: &analysis.Twin{Different: different,
+		return analysis.Results{Looks: []int{8, 10}, Twin: &analysis.Twin{Name: "host~twin", Different: different,
 			Comparisons: []analysis.Comparison{c}}}
 	}
 	both := analysis.Interval{new(float64), new(float64)}
@@ -163,7 +166,7 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		"a twin whose check failed": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Gates: gate}, false),
 			"check order failed", cli.ExitUndecided},
 		"a twin without an interval": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested}, false),
-			"no test compared the twin", cli.ExitUndecided},
+			"no test compared host~twin with", cli.ExitUndecided},
 		"a tested twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested, CI: both}, false),
 			"", cli.ExitDone},
 		"a different twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open}, true), "differs", cli.ExitAsked},
