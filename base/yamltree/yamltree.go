@@ -227,6 +227,8 @@ var plainly = map[string][2]string{
 		"write key: value, with a colon and a space"},
 	"value is not allowed in this context": {"this line does not fit the lines above it",
 		"check its indentation, and look for a missing colon"},
+	"value is not allowed in this context. map key-value is pre-defined": {"a text follows a value that has ended",
+		"look for a quote that is not closed, here or in the lines above"},
 	"mapping value is not allowed in this context": {"a key with a value is not allowed here",
 		"check the indentation; quote a text that contains a colon and a space"},
 	"could not find multi-line content": {"the lines above are not all keys with values",
