@@ -195,6 +195,9 @@ func (f FailOn) Check() error {
 		if isLimit(name + "%") {
 			return fault.WithFix(err, "did you mean "+name+"%?")
 		}
+		if isLimit(name + ">+5%") { // a shell takes > and < for redirections
+			return fault.WithFix(err, "in a shell, write quotes: --fail-on 'METRIC>+5%'")
+		}
 		return err
 	}
 	return nil

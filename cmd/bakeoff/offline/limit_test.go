@@ -22,6 +22,10 @@ func TestLimitsWithoutPercent(t *testing.T) {
 	if err := (FailOn{"cpu>+5"}).Check(); err == nil || !strings.HasSuffix(err.Error(), "; did you mean cpu>+5%?") {
 		t.Error(err)
 	}
+	err := (FailOn{"cpu"}).Check()
+	if err == nil || !strings.HasSuffix(err.Error(), "in a shell, write quotes: --fail-on 'METRIC>+5%'") {
+		t.Errorf("a condition that a shell cut: %v", err)
+	}
 }
 
 // judgedBy is a run with one comparison of a metric.
