@@ -28,13 +28,13 @@ var conditions = []condition{
 	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
 	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
 		return lists.Map(r.Missing, func(m analysis.Missing) string {
-			return fmt.Sprintf("%s at %s is missing", m.Contender, m.Cell)
+			return at(m.Contender, m.Cell) + " is missing"
 		})
 	}},
 	{"failed", "a contender failed a trial", func(r analysis.Results) (out []string) {
 		seen := map[string]bool{}
 		for _, s := range r.Summaries {
-			line := fmt.Sprintf("%s at %s failed in %d trials", s.Contender, s.Cell, s.Failures)
+			line := fmt.Sprintf("%s failed in %s", at(s.Contender, s.Cell), unit.Count(s.Failures, "trial"))
 			if s.Failures > 0 && !seen[line] {
 				seen[line] = true
 				out = append(out, line)
@@ -56,6 +56,14 @@ var conditions = []condition{
 		}
 		return []string{"the twin differs from the baseline"}
 	}},
+}
+
+// at names a contender and its cell; the only cell of a file may have no name.
+func at(contender, cell string) string {
+	if cell == "" {
+		return contender
+	}
+	return contender + " at " + cell
 }
 
 func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
@@ -97,10 +105,12 @@ func (f FailOn) verdictsAsked() FailOn {
 	return lists.Filter(f, func(c string) bool { return needsVerdict(c) && !isLimit(c) })
 }
 
-// neverTrue says that conditions that need a verdict can never be true, because nothing is
-// compared; "" if something is.
+// neverTrue says that conditions about primary comparisons can never be true, because
+// nothing is compared; "" if something is.
 func (f FailOn) neverTrue(all []analysis.Results) string {
-	asked := f.verdictsAsked()
+	asked := lists.Filter(f, func(c string) bool {
+		return len(FailOn{c}.verdictsAsked()) > 0 || c == string(analysis.Inconclusive) || c == "gated"
+	})
 	compared := slices.ContainsFunc(all, func(r analysis.Results) bool {
 		return len(r.Missing) > 0 || slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
 	})

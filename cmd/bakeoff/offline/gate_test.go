@@ -141,6 +141,12 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 	}{
 		"nothing is compared": {FailOn{"worse", "twin"}, analysis.Results{}, "--fail-on worse is not decided: there is no",
 			cli.ExitUndecided},
+		"nothing is inconclusive": {FailOn{"inconclusive", "gated"}, analysis.Results{},
+			"--fail-on inconclusive,gated is not decided: there is no primary comparison", cli.ExitUndecided},
+		"a cell without a name": {FailOn{"missing"}, analysis.Results{Missing: []analysis.Missing{{Contender: "b"}}},
+			"--fail-on missing: b is missing", cli.ExitAsked},
+		"one failed trial": {FailOn{"failed"}, analysis.Results{Summaries: []analysis.Summary{
+			{Contender: "b", Cell: "sort", Failures: 1}}}, "b at sort failed in 1 trial", cli.ExitAsked},
 		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}}, "--fail-on better is not",
 			cli.ExitUndecided},
 		"a missing cell":       {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, "", cli.ExitMissing},

@@ -55,7 +55,7 @@ func shownInterval(c analysis.Comparison) analysis.Interval {
 }
 
 func comparisonName(c analysis.Comparison) string {
-	return c.Contender + " " + c.Cell + " " + c.Metric
+	return strings.Join(strings.Fields(c.Contender+" "+c.Cell+" "+c.Metric), " ")
 }
 
 // medianSides are the medians of a comparison: "23.8 ms → 24.1 ms".
