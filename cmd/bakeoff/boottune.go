@@ -36,12 +36,12 @@ func (a *app) bootTune() *cobra.Command {
 		Long: `tune boots a Linux guest without changes, with each of the settings below alone, and then
 with all settings that save instructions. It also tries the kernel arguments that the
 messages of a boot with initcall_debug suggest. Then it leaves out every setting that saves
-less than --least while the others are set. It prints the remaining settings, what each of
+less than --least while the others are set. It prints the settings that it kept, what each of
 them saves, and what the guest loses by each.
 
 The guest runs in an emulated machine whose clock counts executed instructions, so repeated
 boots take exactly the same number of instructions. tune checks this for the guest without
-changes and for the guest with the remaining settings.
+changes and for the guest with the kept settings.
 
 The settings are words of the kernel's command line, options of the driver qemu, and
 a RAM disk without compression:

@@ -30,8 +30,8 @@ func (a *app) calibrate() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and detectable differences on this machine",
 		Long: `calibrate runs an experiment whose true differences are known. Some contenders are
-identical; others do 1, 2, 5 and 10 % of extra work. The results leave the extra work out,
-so each of the other contenders is slower by a known amount. As in any run, the contenders
+identical; others do 1, 2, 5 and 10 % of extra work. The results do not count the extra work
+as work, so these contenders are slower by a known amount. As in any run, the contenders
 take turns; the trials are short and many. calibrate writes a run folder.
 
 From the identical contenders, calibrate computes the noise, and the rate of false alarms

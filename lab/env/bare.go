@@ -66,7 +66,7 @@ func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host, generator c
 	}
 	if err != nil {
 		return netip.Addr{}, fault.WithFix(fault.Wrap(fault.Unsupported,
-			"find the address at which the load generator reaches the machine", err), fix)
+			"cannot find the address at which the load generator reaches the machine", err), fix)
 	}
 	return at.Addr(), nil
 }

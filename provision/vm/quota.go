@@ -179,8 +179,8 @@ func (s *Store) mounter() (quota.Mounter, error) {
 	l, err := s.limiter()
 	m, ok := l.(quota.Mounter)
 	if err != nil || !ok {
-		return nil, fault.WithFix(fault.New(fault.Lab, "the files that a guest wrote are in a ZFS dataset, but %s "+
-			"is not on ZFS", s.State), "put the state folder back to where the guest was made")
+		return nil, fault.WithFix(fault.New(fault.Lab, "the files that the guest wrote are in a ZFS dataset, but the "+
+			"state folder %s is not on ZFS any more", s.State), "put the state folder back to where the guest was made")
 	}
 	return m, nil
 }

@@ -276,7 +276,7 @@ the next page.`,
 	fl.StringToStringVar(&f.Labels, "label", nil, "list only runs with this label `name=value`; may be repeated")
 	fl.IntVar(&f.Most, "most", 50, "show at most this `number` of runs")
 	fl.StringVar(&f.BeforeBegan, "before", "",
-		"show the runs that follow an earlier list: the value of the key `next` in that list")
+		"show the runs after those of an earlier list, whose JSON object has this `next`")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

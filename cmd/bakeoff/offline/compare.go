@@ -71,7 +71,7 @@ conditions of --fail-on that need another verdict.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.doCompare(c, f, args) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.by, "by", string(compare.Relative), "`change` that compare judges: relative or direct")
+	fl.StringVar(&f.by, "by", string(compare.Relative), "kind of `change` to judge: relative or direct")
 	fl.Var((*cli.Share)(&f.margin), "margin",
 		"largest difference, as a `share`, that counts as equivalent (default: the margin of OLD)")
 	fl.Float64Var(&f.alpha, "alpha", 0.05, "error `rate` of all verdicts together")

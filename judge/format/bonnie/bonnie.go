@@ -195,7 +195,7 @@ func metricOf(test bonniecsv.Test) sample.Metric {
 }
 
 func latency(test bonniecsv.Test) sample.Metric {
-	return sample.LowerRatio(test.Name+"-latency-max", "s", "longest single operation of "+test.Name)
+	return sample.LowerRatio(test.Name+"-latency-max", "s", "longest operation of the test "+test.Name)
 }
 
 // readTable reads a table for people: the tests of the large file. Its figures stand in

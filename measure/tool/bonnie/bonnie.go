@@ -72,7 +72,7 @@ func (bonnie) Doc() tool.Doc {
 		d.Metrics = append(d.Metrics,
 			sample.Metric{Name: m.Name, Unit: m.Unit(), Better: sample.Higher, Primary: m.Name == "write", Scale: sample.Ratio,
 				Doc: m.Doc + ", per second; absent if too fast to measure"},
-			sample.LowerRatio(m.Name+"-latency-max", "s", "longest single operation of "+m.Name),
+			sample.LowerRatio(m.Name+"-latency-max", "s", "longest operation of the test "+m.Name),
 			m.CPU())
 	}
 	return d

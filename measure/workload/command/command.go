@@ -62,7 +62,7 @@ func (Workload) Doc() workload.Doc {
 		Params: paramSpecs(),
 		Within: "dir",
 		State:  "carried",
-		Cache:  "as the parameter reset leaves it",
+		Cache:  "as set by the parameter `reset`",
 		Time: func(p param.Values) time.Duration {
 			return max(p.Duration("estimate"), p.Duration("repeat")) + 100*time.Millisecond
 		},

@@ -144,9 +144,9 @@ func (Workload) Doc() workload.Doc {
 			{Name: "path", Kind: param.Text, Doc: "path of the page that your own server (server: own) serves, " +
 				"escaped as in a request; / when not set"},
 			{Name: "family", Kind: param.Text, Enum: []string{"ipv4", IPv6},
-				Doc: "IP version by which load reaches your own server (server: own); ipv4 when not set. ipv6 needs " +
-					"an environment with a network namespace on its host: a container, a chroot or the driver host, " +
-					"but neither a virtual machine nor the driver machine"},
+				Doc: "IP version by which load reaches your own server (server: own); ipv4 when not set. ipv6 works " +
+					"in containers, in chroots and with driver: host, but not in virtual machines, and not with " +
+					"driver: machine"},
 		},
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},

@@ -24,7 +24,7 @@ const (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Summary: "Reading, writing or copying a block of memory repeatedly, or a chain of dependent loads",
+		Summary: "The speed of memory: repeated reads, writes or copies of a block, or reads that depend on each other",
 		Metrics: []sample.Metric{
 			sample.Throughput("B/s", "bytes read, written or copied per second (each copied byte counts once)"),
 			sample.LowerRatio("latency", "s",

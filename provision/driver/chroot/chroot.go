@@ -19,9 +19,8 @@ type Driver struct{ isolation.Reaper }
 func (Driver) Doc() driver.Doc {
 	return isolation.Doc(driver.Doc{
 		Name: "chroot",
-		Summary: "a change of root on the host's kernel: an overlay over the image with /proc, /sys, a minimal /dev and " +
-			"the " +
-			"volumes",
+		Summary: "chroot: another root folder on the host's kernel, an overlay over the image with /proc, /sys, a minimal " +
+			"/dev and the volumes",
 		Image:  true,
 		Source: []string{"chroot(2)", "mount(8): overlay", "cgroups(7)", "Linux Documentation/filesystems/overlayfs.rst"},
 	})

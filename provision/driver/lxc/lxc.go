@@ -31,8 +31,8 @@ type Driver struct{}
 const profile = "/usr/share/lxc/config/common.seccomp"
 
 var options = []param.Spec{
-	isolation.FilterOption("Whether the container has the system call filter of LXC's packages. A contender with " +
-		"off shows how much time the filter takes."),
+	isolation.FilterOption("Whether the container has the system call filter of LXC's packages. With off, " +
+		"a contender shows how much time the filter takes."),
 }
 
 // Doc describes the driver.

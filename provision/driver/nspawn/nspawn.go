@@ -27,8 +27,8 @@ import (
 type Driver struct{}
 
 var options = []param.Spec{
-	isolation.FilterOption("Whether the container has the system call filter of systemd-nspawn. A contender with " +
-		"off shows how much time the filter takes."),
+	isolation.FilterOption("Whether the container has the system call filter of systemd-nspawn. With off, " +
+		"a contender shows how much time the filter takes."),
 }
 
 // Doc describes the driver.

@@ -84,13 +84,13 @@ var specs = []param.Spec{
 		Doc: "What runs the guest's instructions. auto starts a test guest with kvm; if that guest runs, auto is " +
 			"kvm, otherwise emulation (tcg)."},
 	{Name: optKernel, Kind: param.Text,
-		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
-			"note, or a multiboot kernel of 32 bits."},
+		Doc: "A kernel (path on the host) to boot instead of that of the image or the disk: a bzImage, an ELF file with a " +
+			"PVH note, or a multiboot kernel of 32 bits."},
 	{Name: optInitrd, Kind: param.Text,
-		Doc: "Path on the host of an initial RAM disk, for the kernel of the option kernel, instead of an image. " +
-			"The RAM disk must start the agent (but see the option agent)."},
+		Doc: "An initial RAM disk (path on the host), with which the guest starts instead of an image. Needs the " +
+			"option kernel. The RAM disk must start the agent (but see the option agent)."},
 	{Name: optDisk, Kind: param.Text,
-		Doc: "Path on the host of the disk (raw or qcow2) of an installed system, instead of an image. Changes to " +
+		Doc: "The disk of an installed system (path on the host; raw or qcow2), instead of an image. Changes to " +
 			"the disk go to a temporary file. Without the option kernel, the boot loader on the disk boots the " +
 			"system, which needs machine: q35. The system must start the agent; docs/special/guests.md describes " +
 			"how."},
