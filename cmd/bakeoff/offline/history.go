@@ -374,6 +374,7 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 		}
 		runs = append(runs, r)
 	}
+	runs = a.withoutCopies(runs)
 	all := lists.Map(runs, func(r history.Run) string { return r.Lab })
 	if lab != "" {
 		runs = lists.Filter(runs, func(r history.Run) bool { return r.Lab == lab })
@@ -390,6 +391,32 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 			safetext.Line(unread[0].Folder), unread[0].Reason), "run bakeoff report FOLDER for runs that were killed")
 	}
 	return nil, nil, fault.New(fault.NotFound, "no run found")
+}
+
+// withoutCopies keeps one of the folders that were copied from one run, that with most blocks,
+// and names the others. A copy is no observation of its own.
+func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
+	type identity struct {
+		began int64 // ns since 1970
+		seed  uint64
+		plan  string
+	}
+	kept := map[identity]int{}
+	for _, r := range runs {
+		id := identity{r.At.UnixNano(), r.Results.Seed, r.Results.PlanSHA256}
+		i, copied := kept[id]
+		if !copied {
+			kept[id] = len(out)
+			out = append(out, r)
+			continue
+		}
+		if r.Results.Blocks > out[i].Results.Blocks {
+			r, out[i] = out[i], r
+		}
+		fmt.Fprintf(a.Err, "bakeoff: %s is a copy of the run in %s, and is not counted\n", safetext.Line(r.Folder),
+			safetext.Line(out[i].Folder))
+	}
+	return out
 }
 
 // storedRuns reads the runs from the index of a store.
