@@ -388,7 +388,8 @@ func TestExplain(t *testing.T) {
 	absent := preflight.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: Cell, Contenders: []string{"host"}}
 	other := fault.New(fault.Lab, "no disk")
 	got := f.Explain(errors.Join(fault.WithFix(fault.New(fault.Invalid, "cell try: %w", absent), "write argv: …"), other))
-	want := "the command: there is no program gzp in host; install it, or name one that every environment has\nno disk"
+	want := "the command: there is no program gzp in contender host; install it, or name one that every " +
+		"environment has\nno disk"
 	if got.Error() != want || f.Explain(nil) != nil {
 		t.Errorf("%v, want %s", got, want)
 	}

@@ -53,7 +53,11 @@ func (a Absence) what() string {
 
 // String names the missing file and the contenders without it.
 func (a Absence) String() string {
-	text := a.what() + " in " + strings.Join(a.Contenders, ", ")
+	where := " in contender "
+	if len(a.Contenders) > 1 {
+		where = " in the contenders "
+	}
+	text := a.what() + where + strings.Join(a.Contenders, ", ")
 	if a.Similar != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", a.Similar)
 	}

@@ -186,10 +186,12 @@ func TestLookRefuses(t *testing.T) {
 			`cell one: openssl: algorithm: invalid name "-help"; write for example sha256 or aes-256-gcm`},
 		{"a script that nobody has", base + "  - {name: x, driver: shelf}\n",
 			"  - {name: one, workload: command, params: {argv: [sh, /no/such/script]}}\n", fault.Invalid,
-			"cell one: argv: there is no file /no/such/script in base, x; write argv: with a path that every contender has"},
+			"cell one: argv: there is no file /no/such/script in the contenders base, x; write argv: with a path " +
+				"that every contender has"},
 		{"a program that nobody has", base + "  - {name: x, driver: shelf}\n",
 			"  - {name: one, workload: command, params: {argv: [/no/such/program]}}\n", fault.Invalid,
-			"cell one: argv: there is no file /no/such/program in base, x; write argv: with a path that every contender has"},
+			"cell one: argv: there is no file /no/such/program in the contenders base, x; write argv: with a path " +
+				"that every contender has"},
 	} {
 		err := look(t, tt.contenders, tt.cells).Refusal()
 		if got := errText(err); got != tt.want || err != nil && !fault.Is(err, tt.kind) {
@@ -431,14 +433,16 @@ func TestLookForFiles(t *testing.T) {
 	for _, tt := range []struct{ cell, want string }{
 		{"workload: compression, params: {volume: /d, folder: " + mail + "}", ""},
 		{"workload: compression, params: {volume: /d, folder: " + mail + "/none}", "folder: there is no folder " +
-			mail + "/none in base, x"},
+			mail + "/none in the contenders base, x"},
 		{"workload: compression, params: {volume: /d, folder: /etc/passwd}",
-			"folder: there is no folder /etc/passwd in base, x"},
+			"folder: there is no folder /etc/passwd in the contenders base, x"},
 		{"workload: command, params: {argv: [sh]}", ""},
-		{"workload: command, params: {argv: [no-such-program]}", "argv: there is no program no-such-program in base, x"},
+		{"workload: command, params: {argv: [no-such-program]}",
+			"argv: there is no program no-such-program in the contenders base, x"},
 		{"workload: command, params: {argv: [/d/made-by-another-cell]}", ""},
 		{"workload: command, params: {prepare: [sh], argv: [/made/by/prepare]}", ""},
-		{"workload: command, params: {prepare: [/none], argv: [sh]}", "prepare: there is no file /none in base, x"},
+		{"workload: command, params: {prepare: [/none], argv: [sh]}",
+			"prepare: there is no file /none in the contenders base, x"},
 		{"workload: command, params: {argv: [no-such-program], env: [\"PATH=/opt/bin\"]}", ""},
 	} {
 		s := look(t, contenders, "  - {name: one, "+tt.cell+"}\n")

@@ -80,7 +80,7 @@ func TestWords(t *testing.T) {
 	s := registered(t, t.TempDir())
 	x := preflight.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: "sha", Contenders: []string{"again"},
 		Fix: "write argv: …"}
-	if got := s.absence(x); !strings.Contains(got, "argv: there is no program gzp in again; write argv: …") {
+	if got := s.absence(x); !strings.Contains(got, "argv: there is no program gzp in contender again; write argv: …") {
 		t.Error(got)
 	}
 	s.Words = func(err error) error {
@@ -100,7 +100,7 @@ func TestTypedAbsence(t *testing.T) {
 	seen := preflight.Survey{Absent: []preflight.Absence{{File: file, Cell: "try", Contenders: []string{"gzipp"},
 		Nowhere: true, Similar: "gzip"}, {File: file, Cell: "try", Contenders: []string{"crun"}}}}
 	err := typedAbsence(seen)
-	want := `cell try: argv: there is no program gzipp in gzipp (did you mean "gzip"?)`
+	want := `cell try: argv: there is no program gzipp in contender gzipp (did you mean "gzip"?)`
 	if !fault.Is(err, fault.Invalid) || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

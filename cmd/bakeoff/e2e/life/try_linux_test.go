@@ -169,8 +169,8 @@ func TestTryAProgramThatDoesNotExist(t *testing.T) {
 	}
 	h := e2e.New(t)
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "try", "host", "--", "no-such-program")
-	want := "bakeoff: the command: there is no program no-such-program in host; install it, or name one that every " +
-		"environment has"
+	want := "bakeoff: the command: there is no program no-such-program in contender host; install it, or name one that " +
+		"every environment has"
 	if code != 2 || !strings.Contains(errs, want) {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
