@@ -57,7 +57,8 @@ execute "bakeoff clean --local" after a job.`,
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
-	c.Flags().BoolVar(&onlyHere, "local", false, "clean only this machine, and do not fail while a run measures here")
+	c.Flags().BoolVar(&onlyHere, "local", false,
+		"clean only this machine; if a run measures here, leave its objects, and exit with 0")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

@@ -323,12 +323,12 @@ func (a *app) vmInfo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "info GUEST [KIND...]",
 		Short: "Print what the hypervisor says about a machine, as JSON",
-		Long: `info prints what the hypervisor says about a running machine. info asks QEMU for the KINDs
-block, blockstats, chardev, cpus, kvm, pci, spice, status, uuid, version and vnc. consoles
-shows the sockets of the property consoles. filesystems shows the folders of the host that
-the guest can mount, and the commands that mount them. Without KIND, or with all, info
-prints all kinds. A machine of bhyve has only the kinds filesystems and vnc, and a machine
-of Firecracker has none.`,
+		Long: `info prints what the hypervisor says about a running machine. KIND is one of block,
+blockstats, chardev, cpus, kvm, pci, spice, status, uuid, version, vnc (the answers of
+QEMU), consoles (the sockets of the property consoles) and filesystems (the folders of the
+host that the guest can mount, and the commands that mount them). Without KIND, or with all,
+info prints all kinds. A machine of bhyve has only the kinds filesystems and vnc, and a
+machine of Firecracker has none.`,
 		Example: "  sudo bakeoff vm info web status\n  sudo bakeoff vm info web consoles filesystems",
 		Args:    cli.Between(1, 2+len(infoKinds), "GUEST"),
 		RunE: a.onGuest(func(ctx context.Context, c *cobra.Command, g *vm.Guest, kinds []string) (err error) {

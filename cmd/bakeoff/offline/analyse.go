@@ -52,11 +52,11 @@ with go test.
 
 If you name several files, each file is a contender with the name of the file. NAME=FILE
 gives the contender another name. Several files with the same NAME are repetitions of one
-contender. FILE may be a pattern in quotes: 'old=old-*.json'. In a single file, the format
+contender. FILE may be a pattern in quotes: 'old=old-*.json'. If you name one file, the format
 determines the contenders, such as the commands of hyperfine or the systems of Phoronix.
---contender selects another label that distinguishes contenders: a part of the names of Go
-benchmarks, or a parameter of hyperfine or pytest. --group also names a label: analyse then
-prints separate geometric means for each value of the label. The geometric mean of a metric
+To compare something else, --contender names a label: a part of the names of Go benchmarks,
+or a parameter of hyperfine or pytest. Each value of the label is then a contender. --group
+also names a label: analyse then prints separate geometric means for each of its values. The geometric mean of a metric
 covers only the cells (workloads with their parameters) that both sides have.
 
 analyse leaves out parts of a file that it cannot use, and prints a warning that names the

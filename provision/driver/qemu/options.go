@@ -157,8 +157,8 @@ var specs = []param.Spec{
 	{Name: optReady, Kind: param.Text,
 		Doc: "When a guest without an agent is up. console:TEXT: its serial console has printed TEXT. tcp:PORT: a server " +
 			"on that port has sent something. http:PORT/PATH: a GET of /PATH has the status 200. ssh:PORT: a server on " +
-			"that port has sent the banner of SSH. For a port, the guest gets a network card that is connected to " +
-			"nothing else, with the address 10.0.2.15, also by DHCP. With clock: instructions, write mark:NAME: the " +
+			"that port has sent the banner of SSH. With tcp, http or ssh, the guest gets a network card that only " +
+			"bakeoff uses; its address is 10.0.2.15, also by DHCP. With clock: instructions, write mark:NAME: the " +
 			"guest has run " + initramfs.Mark + " NAME. Without mark:NAME, the boot ends at the first userland " +
 			"instruction."},
 	{Name: optDebugPort, Kind: param.Text,
