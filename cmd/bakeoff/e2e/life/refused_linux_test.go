@@ -47,7 +47,7 @@ design: {blocks: 1}
 				"in a network namespace; remove it", exitFailed},
 		{"disk", "  - {name: host, driver: host}\n  - {name: again, driver: host, volumes: {/d: {backing: " +
 			"\"file:ext4\", size: 9000TiB}}}\n",
-			"its volumes (disk.yaml:5:42) take 9000TiB below ", exitFailed},
+			"its volumes (disk.yaml:5:42) need 9000TiB in ", exitFailed},
 	} {
 		lab := filepath.Join(h.Dir, tt.name+".yaml")
 		text := "schema: bakeoff/lab/v1\nname: " + tt.name + "\ncontenders:\n" + tt.contenders + tail

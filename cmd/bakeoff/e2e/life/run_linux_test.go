@@ -251,7 +251,7 @@ func TestInUseIsNotLeftBehind(t *testing.T) {
 	}()
 	folder := filepath.Dir(e2e.WaitForTrials(t, h.Dir, 1))
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "report", folder)
-	if code != 1 || !strings.Contains(errs, "is still running") {
+	if code != 1 || !strings.Contains(errs, "is still active") {
 		t.Errorf("report of a run that is going on: exit code %d\n%s%s", code, out, errs)
 	}
 	pid := c.Process.Pid
