@@ -101,7 +101,7 @@ func (k kernel) limit(ctx context.Context, host conn.Conn, spec driver.Spec, o o
 		return argv, out, nil
 	}
 	if k.goos != "freebsd" {
-		out.NotEnforced["memory"] = k.goos + " has no control groups to limit the memory of a program"
+		out.NotEnforced["memory"] = "on " + k.goos + ", the driver machine cannot limit the memory of a program"
 		return argv, out, nil
 	}
 	counts, yes, err := guest.Ask(ctx, host, "sysctl", "-n", "kern.racct.enable")

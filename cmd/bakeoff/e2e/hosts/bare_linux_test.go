@@ -63,7 +63,7 @@ func TestBareMachineOverSSH(t *testing.T) {
 	write(t, lab, strings.ReplaceAll(strings.ReplaceAll(bareLab, "driver: machine,", "driver: machine, memory: 64MiB,"),
 		"DIR", dir))
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)
-	if said := strings.Join(strings.Fields(out+errs), " "); code == 0 || !strings.Contains(said, "limit of memory") ||
+	if said := strings.Join(strings.Fields(out+errs), " "); code == 0 || !strings.Contains(said, "limit for memory") ||
 		!strings.Contains(said, "as-is: true") {
 		t.Errorf("plan with a limit of memory: exit code %d\n%s%s", code, out, errs)
 	}
