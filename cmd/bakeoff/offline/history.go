@@ -394,7 +394,7 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 }
 
 // withoutCopies keeps one of the folders that were copied from one run, that with most blocks,
-// and names the others. A copy is no observation of its own.
+// and names the others, because a copy measured nothing.
 func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
 	type identity struct {
 		began int64 // ns since 1970

@@ -79,7 +79,7 @@ func TestConfigurationHere(t *testing.T) {
 	}
 	for name := range all {
 		if there, _ := installed.Configured(name); !there {
-			t.Errorf("%s is no file that lint reads", name)
+			t.Errorf("lint does not read %s", name)
 		}
 	}
 	if len(all) == 0 {
