@@ -207,29 +207,37 @@ func (e *Environments) Activate(ctx context.Context, environment string) (string
 	if err != nil {
 		return "", err
 	}
-	if err := e.needLoader(ctx); err != nil {
+	choose, err := e.loader(ctx)
+	if err != nil {
 		return "", err
 	}
-	return n.Dataset, e.activate(ctx, n)
+	return n.Dataset, e.activate(ctx, choose, n)
 }
 
-func (e *Environments) activate(ctx context.Context, n *Environment) error {
-	if !e.Menu {
-		if err := e.activateImage(ctx, n); err != nil {
-			return err
-		}
+// chooser makes a boot loader start an environment.
+type chooser func(context.Context, *Environment) error
+
+func (e *Environments) activate(ctx context.Context, choose chooser, n *Environment) error {
+	if err := choose(ctx, n); err != nil {
+		return err
 	}
 	return e.run(ctx, "zpool", "set", "bootfs="+n.Dataset, e.Pool)
 }
 
-// needLoader refuses machines on which nothing that this package changes decides what starts.
-func (e *Environments) needLoader(ctx context.Context) error {
-	if e.Menu || e.usesImages(ctx) {
-		return nil
+// loader finds what starts this machine. It refuses machines on which nothing that this package
+// changes decides what starts.
+func (e *Environments) loader(ctx context.Context) (chooser, error) {
+	switch {
+	case e.Menu: // it reads bootfs
+		return func(context.Context, *Environment) error { return nil }, nil
+	case e.usesImages(ctx):
+		return e.activateImage, nil
+	case e.usesGRUB(ctx):
+		return e.activateGRUB, nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "this machine starts neither from ZFSBootMenu (no dataset "+
-		"below %s has the property %s) nor from a unified kernel image (%s does not name the root)", e.Parent,
-		commandLine, lineFile),
+	return nil, fault.WithFix(fault.New(fault.Unsupported, "this machine does not start from ZFSBootMenu (no dataset "+
+		"below %s has the property %s), from a unified kernel image (%s does not name the root), or from a GRUB whose "+
+		"/boot is a file system of its own (%s does not name the root)", e.Parent, commandLine, lineFile, grubMenu),
 		"clone the snapshot, then change root= of the kernel's command line by hand")
 }
 
@@ -240,7 +248,8 @@ func (e *Environments) Rollback(ctx context.Context, snapshot string) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := e.needLoader(ctx); err != nil {
+	choose, err := e.loader(ctx)
+	if err != nil {
 		return "", err
 	}
 	to := n.Name + "-" + tag
@@ -256,5 +265,5 @@ func (e *Environments) Rollback(ctx context.Context, snapshot string) (string, e
 	if err != nil {
 		return "", err
 	}
-	return dataset, e.activate(ctx, &Environment{Name: to, Dataset: dataset})
+	return dataset, e.activate(ctx, choose, &Environment{Name: to, Dataset: dataset})
 }

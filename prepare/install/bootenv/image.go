@@ -93,19 +93,11 @@ func (e *Environments) activateImage(ctx context.Context, n *Environment) (err e
 
 // buildImage builds an image of the newest kernel below dir.
 func (e *Environments) buildImage(ctx context.Context, dir, token, line string) error {
-	list, err := e.output(ctx, "ls", "-1v", dir+"/boot") // -v sorts by version
+	all, err := e.kernels(ctx, dir+"/boot")
 	if err != nil {
 		return err
 	}
-	kernel := ""
-	for name := range strings.Lines(list) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(name), "vmlinuz-"); ok {
-			kernel = v
-		}
-	}
-	if kernel == "" {
-		return fault.New(fault.Invalid, "%s/boot has no kernel", dir)
-	}
+	kernel := all[len(all)-1]
 	esp, err := e.output(ctx, "bootctl", "--print-esp-path")
 	if err != nil {
 		return err
@@ -126,6 +118,23 @@ func (e *Environments) buildImage(ctx context.Context, dir, token, line string) 
 		return err
 	}
 	return e.run(ctx, folder+"/"+program)
+}
+
+// kernels are the releases of the kernels in a folder, the newest last. There is at least one.
+func (e *Environments) kernels(ctx context.Context, folder string) (all []string, err error) {
+	list, err := e.output(ctx, "ls", "-1v", folder) // -v sorts by version
+	if err != nil {
+		return nil, err
+	}
+	for name := range strings.Lines(list) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(name), "vmlinuz-"); ok {
+			all = append(all, v)
+		}
+	}
+	if all == nil {
+		return nil, fault.New(fault.Invalid, "%s has no kernel", folder)
+	}
+	return all, nil
 }
 
 // mount shows the files of an environment that does not run. What an interrupted activation

@@ -19,6 +19,7 @@ type images struct {
 	esp     map[string]string // the command line of an image, by its name
 	mounted string            // at mountDir
 	pattern string            // the loader's default
+	ownBoot bool              // /boot is a file system of its own
 	fails   int               // the number of the command that does not end; 0 is none
 	count   int
 }
@@ -49,8 +50,11 @@ func (m *machine) starts() (dataset string) {
 	return dataset
 }
 
-// file is the key of a file of an environment.
+// file is the key of a file of an environment, or of /boot.
 func (m *machine) file(name string) string {
+	if m.ownBoot && strings.HasPrefix(name, "/boot/") {
+		return name
+	}
 	if in, ok := strings.CutPrefix(name, mountDir); ok {
 		return m.mounted + " " + in
 	}
@@ -103,6 +107,16 @@ func (m *machine) image(cmd conn.Cmd) (out, problem string, known bool) {
 		m.mounted = ""
 	case a[0] == "ls":
 		out = "config-6.12.9\nvmlinuz-6.12.9\ninitrd.img-6.12.10\nvmlinuz-6.12.10\n"
+	case a[0] == "find" && a[len(a)-1] == "modules.builtin": // each environment has modules for other kernels
+		for _, kernel := range strings.Fields(m.files[m.file(strings.TrimSuffix(a[1], "/usr/lib/modules")+"/modules")]) {
+			out += a[1] + "/" + kernel + "/modules.builtin\n"
+		}
+	case a[0] == "mountpoint":
+		if !m.ownBoot {
+			return "", "not a mountpoint", true
+		}
+	case a[0] == "update-grub":
+		m.updateGRUB()
 	case a[0] == "ukify":
 		m.esp[path.Base(option("--output"))] = option("--cmdline")
 	case a[0] == "bootctl" && a[1] == "set-default":
