@@ -292,10 +292,16 @@ func TestUnguardedImport(t *testing.T) {
 	t.Logf("the pool after an import and the resume:\n%s", out)
 }
 
-// TestEnvironments takes the system through a change that goes wrong: it goes back to a snapshot
-// and forth again, and each environment starts with its files.
-func TestEnvironments(t *testing.T) {
-	b := newBench(t, "trixie")
+// TestEnvironments goes back and forth in Debian 13.
+func TestEnvironments(t *testing.T) { environments(t, "trixie") }
+
+// TestBookwormEnvironments goes back and forth in Debian 12.
+func TestBookwormEnvironments(t *testing.T) { environments(t, "bookworm") }
+
+// environments takes a system through a change that goes wrong: it goes back to a snapshot and
+// forth again, and each environment starts with its files.
+func environments(t *testing.T, release string) {
+	b := newBench(t, release)
 	b.overlay(b.installed(b.encrypted()))
 	b.unlock()
 	b.bakeoff("env", "snapshot", "before")
@@ -311,9 +317,14 @@ func TestEnvironments(t *testing.T) {
 	b.prints("cat /home/kept", "kept")
 	b.prints("systemctl --failed --no-legend --plain", "")
 	b.prints("zpool status -x", healthy)
-	// The image of a kernel that is installed there starts this environment.
-	b.run("kernel-install add $(uname -r) /boot/vmlinuz-$(uname -r) /boot/initrd.img-$(uname -r)")
-	b.prints("ls /boot/efi/EFI/Linux", "debian-"+b.r.Version+".efi\nenv@debian-before@-"+b.r.Version+".efi")
+	// A kernel that is installed there starts this environment.
+	if release == "bookworm" {
+		b.run("update-grub")
+		b.prints("grep -o 'root=ZFS=[^ ]*' /boot/grub/grub.cfg | sort -u | tail -n 1", "root=ZFS=zroot/ROOT/debian-before")
+	} else {
+		b.run("kernel-install add $(uname -r) /boot/vmlinuz-$(uname -r) /boot/initrd.img-$(uname -r)")
+		b.prints("ls /boot/efi/EFI/Linux", "debian-"+b.r.Version+".efi\nenv@debian-before@-"+b.r.Version+".efi")
+	}
 	b.bakeoff("env", "activate", "debian")
 	b.off()
 

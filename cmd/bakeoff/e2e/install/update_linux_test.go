@@ -67,10 +67,17 @@ func (b *bench) newestKernel() update {
 const keepModule = `cat >/root/update.tar.gz && cd /etc/kernel/preinst.d &&
 printf '#!/bin/sh\nexec tar -xz -C /var/lib/dkms/zfs/%s -f /root/update.tar.gz\n' >zz-module && chmod 755 zz-module`
 
-// TestKernelUpdate installs a security update of the kernel in the running system, which starts
-// with it. After the first kernel was removed, verify names that difference only.
-func TestKernelUpdate(t *testing.T) {
-	b := newBench(t, "trixie")
+// TestKernelUpdate updates the kernel of Debian 13.
+func TestKernelUpdate(t *testing.T) { kernelUpdate(t, "trixie") }
+
+// TestBookwormKernelUpdate updates the kernel of Debian 12.
+func TestBookwormKernelUpdate(t *testing.T) { kernelUpdate(t, "bookworm") }
+
+// kernelUpdate installs a security update of the kernel in the running system, which starts with
+// it, goes back to the system before the update, and forth again. After the first kernel was
+// removed, verify names that difference only.
+func kernelUpdate(t *testing.T, release string) {
+	b := newBench(t, release)
 	i := b.installed(b.encrypted())
 	record := filepath.Join(b.dir, "record")
 	if err := os.CopyFS(record, os.DirFS(filepath.Join(i.dir, "record"))); err != nil {
@@ -79,6 +86,7 @@ func TestKernelUpdate(t *testing.T) {
 	u := b.newestKernel()
 	b.overlay(i)
 	b.unlock()
+	b.bakeoff("env", "snapshot", "old")
 	archive, err := os.Open(u.archive)
 	if err != nil {
 		t.Fatal(err)
@@ -90,18 +98,33 @@ func TestKernelUpdate(t *testing.T) {
 	began := time.Now()
 	b.apt("update", "install linux-image-"+u.kernel+" linux-headers-"+u.kernel)
 	t.Logf("the update took %v", time.Since(began).Round(time.Second))
+	// What starts a kernel: a file, whose name ends with the release of the kernel.
+	folder, before, after := "/boot/efi/EFI/Linux", "debian-", ".efi"
+	if release == "bookworm" {
+		folder, before, after = "/boot", "vmlinuz-", ""
+	}
 	for _, k := range []string{b.r.Version, u.kernel} {
 		b.prints(fmt.Sprintf("dkms status -k %[1]s; lsinitrd /boot/initrd.img-%[1]s | grep -c '/zfs.ko'; "+
-			"stat -c %%a /boot/initrd.img-%[1]s; ls /boot/efi/EFI/Linux/debian-%[1]s.efi", k),
-			fmt.Sprintf("zfs/%[2]s, %[1]s, x86_64: installed\n1\n600\n/boot/efi/EFI/Linux/debian-%[1]s.efi", k, b.r.ZFS()))
+			"stat -c %%a /boot/initrd.img-%[1]s; ls %[2]s/%[3]s%[1]s%[4]s", k, folder, before, after),
+			fmt.Sprintf("zfs/%s, %s, x86_64: installed\n1\n600\n%s/%s%[2]s%[5]s", b.r.ZFS(), k, folder, before, after))
 	}
 	b.off()
 
+	const runs = "uname -r; findmnt -n -o SOURCE /; zpool status -x; systemctl --failed --no-legend --plain"
 	b.unlock()
-	b.prints("uname -r; findmnt -n -o SOURCE /; zpool status -x; systemctl --failed --no-legend --plain",
-		u.kernel+"\nzroot/ROOT/debian\n"+healthy)
+	b.prints(runs, u.kernel+"\nzroot/ROOT/debian\n"+healthy)
+	b.bakeoff("env", "rollback", "old")
+	b.off()
+
+	b.unlock()
+	b.prints(runs, b.r.Version+"\nzroot/ROOT/debian-old\n"+healthy)
+	b.bakeoff("env", "activate", "debian")
+	b.off()
+
+	b.unlock()
+	b.prints(runs, u.kernel+"\nzroot/ROOT/debian\n"+healthy)
 	b.apt("purge linux-image-" + b.r.Version + " linux-headers-" + b.r.Version)
-	b.prints("ls /boot/efi/EFI/Linux; dpkg --audit", "debian-"+u.kernel+".efi")
+	b.prints(fmt.Sprintf("ls %s | grep ^%s; dpkg --audit", folder, before), before+u.kernel+after)
 	b.off()
 	b.rescue()
 	b.verified(record, "kernel")
