@@ -3,8 +3,11 @@ package install
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +16,57 @@ import (
 // applyLimit bounds an installation under emulation.
 const applyLimit = 90 * time.Minute
 
-// interrupt applies or resumes an installation until a step began, or shows how long it has
-// been running, and then ends bakeoff with SIGKILL, or cuts the power of the guest.
-func (b *bench) interrupt(step, record string, cut bool, args ...string) {
+// moment is a point of an installation: in a step, when it began or shows how long it has been
+// running, or after it.
+type moment struct {
+	step string
+	when string // "begins", "runs", "done" or, of what the step took, "released"
+	cut  bool   // the power is cut; otherwise bakeoff gets SIGKILL
+}
+
+func (m moment) String() string {
+	how := "SIGKILL"
+	if m.cut {
+		how = "a power cut"
+	}
+	return fmt.Sprintf("%s when %s %s", how, m.step, m.when)
+}
+
+// has reports whether the moment came, by lines of the journal and by what bakeoff says. A step that
+// is done without its beginning, or sooner than it shows a time, counts, too.
+func (m moment) has(journal []byte, said string) bool {
+	if m.when == "runs" {
+		if text, _ := os.ReadFile(said); bytes.Contains(text, []byte("\n"+m.step+" runs for")) {
+			return true
+		}
+	}
+	events := map[string][]string{"begins": {"start", "done"}, "released": {"release"}}[m.when]
+	if events == nil {
+		events = []string{"done"}
+	}
+	for line := range bytes.Lines(journal) {
+		var l struct{ Event, Step string }
+		if json.Unmarshal(line, &l) == nil && l.Step == m.step && slices.Contains(events, l.Event) {
+			return true
+		}
+	}
+	return false
+}
+
+func journalOf(record string) []byte {
+	text, _ := os.ReadFile(filepath.Join(record, "journal.ndjson"))
+	return text
+}
+
+// interrupt applies or resumes an installation until a moment.
+func (b *bench) interrupt(m moment, record string, args ...string) {
 	b.t.Helper()
 	said, err := os.Create(filepath.Join(b.dir, "said"))
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	defer said.Close()
+	before := len(journalOf(record))
 	c := b.h.Command(append(append([]string{"install"}, args...), "--host", cmp.Or(b.host, b.name))...)
 	c.Stdout, c.Stderr = said, said
 	if err := c.Start(); err != nil {
@@ -29,28 +74,18 @@ func (b *bench) interrupt(step, record string, cut bool, args ...string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	name, long := strings.CutSuffix(step, " runs for")
-	seen := func() bool {
-		if long {
-			text, _ := os.ReadFile(said.Name())
-			return bytes.Contains(text, []byte("\n"+step))
-		}
-		text, _ := os.ReadFile(filepath.Join(record, "journal.ndjson"))
-		last := text[bytes.LastIndexByte(bytes.TrimSpace(text), '\n')+1:]
-		return bytes.Contains(last, []byte(`"start"`)) && bytes.Contains(last, []byte(`"step":"`+name+`"`))
-	}
-	for end := time.Now().Add(applyLimit); !seen(); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(applyLimit); !m.has(journalOf(record)[before:], said.Name()); time.Sleep(5 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			text, _ := os.ReadFile(said.Name())
-			b.t.Fatalf("it ended before %s: %v\n%s", step, err, text)
+			b.t.Fatalf("it ended before %v: %v\n%s", m, err, text)
 		default:
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("waited %v for %s", applyLimit, step)
+			b.t.Fatalf("waited %v for %v", applyLimit, m)
 		}
 	}
-	if cut {
+	if m.cut {
 		b.cut()
 		c.Process.Kill() // it would wait for the lost connection
 		<-ended
@@ -61,8 +96,50 @@ func (b *bench) interrupt(step, record string, cut bool, args ...string) {
 	<-ended
 }
 
-// TestKilled ends bakeoff and cuts the power in the middle of the steps that destroy, and of
-// the base system: what they make is what an installation without an interruption made.
+// moments are those of a plan at which TestKilled interrupts: in the middle of the steps that
+// destroy and of the longest ones, and, in the long form, after every step. Every tenth cuts the
+// power.
+func moments(t *testing.T, plan string) (all []moment) {
+	t.Helper()
+	text, err := os.ReadFile(plan)
+	var p struct {
+		Steps []struct{ ID, Destroys, Releases string }
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := os.Getenv("BAKEOFF_TEST_LONG") != ""
+	for n, s := range p.Steps[:len(p.Steps)-1] { // after the last, there is nothing to resume
+		inside := moment{step: s.ID, cut: slices.Contains([]string{"pool", "luks", "zfs", "loader"}, s.ID)}
+		switch s.ID {
+		case "base", "kernel", "zfs", "images":
+			inside.when = "runs"
+		case "partition", "pool", "luks", "mkswap", "loader", "entry":
+			inside.when = "begins"
+		default:
+			if long && s.Destroys != "" {
+				inside.when = "begins"
+			}
+		}
+		if inside.when != "" {
+			all = append(all, inside)
+		}
+		switch {
+		case !long:
+		case s.Releases != "":
+			all = append(all, moment{s.Releases, "released", n%10 == 9})
+		default:
+			all = append(all, moment{s.ID, "done", n%10 == 9})
+		}
+	}
+	return all
+}
+
+// TestKilled ends bakeoff and cuts the power while it installs: what it makes is what an
+// installation without interruptions made, and it starts.
 func TestKilled(t *testing.T) {
 	b := newBench(t, "trixie")
 	i := b.installed(b.encrypted())
@@ -70,23 +147,102 @@ func TestKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tree := filepath.Join(i.dir, "tree")
+	if _, err := os.Stat(tree); err != nil {
+		b.overlay(i)
+		b.rescue()
+		b.keep(tree, b.tree())
+		b.off()
+	}
 	file := filepath.Join(i.dir, "plan.json")
 	b.empty(b.dir, 1)
 	b.rescue()
 	record := filepath.Join(b.dir, "record")
-	b.interrupt("partition", record, false, "apply", "--plan", file, "--confirm", hashOf(t, file), "--dir", record)
-	for _, at := range []struct {
-		step string
-		cut  bool
-	}{{"pool", true}, {"base runs for", false}, {"luks", true}, {"mkswap", false}} {
-		b.interrupt(at.step, record, at.cut, "resume", record)
-		t.Log("interrupted in", at.step)
+	args := []string{"apply", "--plan", file, "--confirm", hashOf(t, file), "--dir", record}
+	for _, m := range moments(t, file) {
+		if m.when == "done" && m.has(journalOf(record), os.DevNull) {
+			continue // an interruption was a moment late
+		}
+		began := time.Now()
+		b.interrupt(m, record, args...)
+		t.Logf("%v, %v after the last", m, time.Since(began).Round(time.Second))
+		args = []string{"resume", record}
 	}
-	b.interrupt("fstab", record, false, "resume", record)
-	// Files that differ from those of their packages; the archive itself lacks the folders of vim.
-	b.prints(`chroot /mnt dpkg --verify | sed '\|/var/lib/vim|d'`, "")
-	b.bakeoff("undo", record)
+	b.bakeoff(args...)
+	b.verified(record)
 	if got := b.made(); got != string(want) {
 		t.Errorf("the interrupted installation made\n%s\n\nwithout interruptions it is\n%s", got, want)
+	}
+	b.sameTree(tree, b.tree())
+	b.off()
+
+	b.unlock()
+	b.holds()
+}
+
+// tree lists every file of the installed system, in the rescue system: path, type, mode, owner,
+// target of a link, and digest. The pool is not imported before or after.
+func (b *bench) tree() string {
+	b.t.Helper()
+	return b.run(fmt.Sprintf(`set -e
+zpool import -N -o readonly=on -R /mnt -d /dev/disk/by-id/virtio-%[1]s-part3 zroot
+echo '%[2]s' | zfs load-key zroot >/dev/null
+mount -t zfs -o ro,zfsutil zroot/ROOT/debian /mnt
+mount -o ro /dev/disk/by-id/virtio-%[1]s-part1 /mnt/boot/efi
+cd /mnt
+find boot/efi -printf '%%p\t%%y\n'
+find . -xdev -printf '%%P\t%%y %%m %%U:%%G %%l\n' | sort
+find . -xdev -type f -print0 | sort -z | xargs -0 sha256sum | sed 's/^\([0-9a-f]*\)  .*\.\/\(.*\)$/\2\t\1/'
+cd /
+umount /mnt/boot/efi /mnt
+zpool export zroot`, diskSerials[0], passPool))
+}
+
+// changing are files whose content differs between two installations by the same plan: keys,
+// dates, logs, caches, and what is built from them.
+var changing = []string{"/var/log/", "/var/cache/", "/etc/ssh/ssh_host_", "/etc/shadow", "/var/lib/dkms/", "/boot/initrd.img-",
+	"/var/lib/dpkg/", "/var/lib/systemd/"}
+
+// sameTree asserts that two trees have the same files, whose content may differ for those that change.
+func (b *bench) sameTree(kept, now string) {
+	b.t.Helper()
+	want, err := os.ReadFile(kept)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.keep(kept+"-interrupted", now)
+	read := func(text string) map[string]string {
+		all := map[string]string{}
+		for line := range strings.Lines(text) {
+			name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+			if len(value) == 64 {
+				if slices.ContainsFunc(changing, func(p string) bool { return strings.HasPrefix("/"+name, p) }) {
+					continue
+				}
+				name += " (content)"
+			}
+			all[name] = value
+		}
+		return all
+	}
+	old, got := read(string(want)), read(now)
+	if len(old) < 10000 {
+		b.t.Errorf("a system of %d files", len(old))
+	}
+	var differ []string
+	for name, value := range got {
+		if old[name] != value {
+			differ = append(differ, fmt.Sprintf("%s: %q instead of %q", name, value, old[name]))
+		}
+		delete(old, name)
+	}
+	for name := range old {
+		differ = append(differ, name+" is missing")
+	}
+	slices.Sort(differ)
+	b.t.Logf("compared %d files and contents", len(got))
+	if len(differ) > 0 {
+		b.t.Errorf("%d files differ from those without interruptions:\n%s", len(differ),
+			strings.Join(differ[:min(len(differ), 200)], "\n"))
 	}
 }
