@@ -272,7 +272,7 @@ func (b *foreign) read(dir string) error {
 		return err
 	}
 	if text, err = run.Results(); err == nil {
-		b.results, err = bundle.DecodeResults(text)
+		b.results, err = analysis.ParseResults(text)
 	}
 	return err
 }

@@ -93,14 +93,40 @@
 package analysis
 
 import (
+	"encoding/json"
+	"errors"
 	"slices"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 )
 
 // ResultsSchema is the schema of Results.
 const ResultsSchema = "bakeoff/results/v1"
+
+// ParseResults reads results.json. Errors are of kind fault.Invalid.
+func ParseResults(text []byte) (r Results, err error) {
+	const again = "bakeoff verify names what is damaged; to make results.json again from the journal, remove it and run " +
+		"bakeoff report"
+	if err := json.Unmarshal(text, &r); err != nil {
+		at := int64(0)
+		var syntax *json.SyntaxError
+		var value *json.UnmarshalTypeError
+		switch {
+		case errors.As(err, &syntax):
+			at = syntax.Offset
+		case errors.As(err, &value):
+			at = value.Offset
+		}
+		return r, fault.WithFix(fault.New(fault.Invalid, "results.json: %v, at byte %d of %d", err, at, len(text)), again)
+	}
+	if r.Schema != ResultsSchema {
+		return r, fault.New(fault.Invalid, "results.json: the schema is %.60q, but this program reads %q", r.Schema,
+			ResultsSchema)
+	}
+	return r, nil
+}
 
 // Rules is the version of the gates, tests and levels that turn observations into
 // verdicts. It grows whenever the same observations would give other results, so

@@ -244,7 +244,7 @@ func (s *Store) pastOf(e index.Entry) (index.Entry, error) {
 	if err != nil {
 		return e, err
 	}
-	res, err := bundle.DecodeResults(text)
+	res, err := analysis.ParseResults(text)
 	if err != nil {
 		return e, fault.Op("bundle "+e.Bundle, err)
 	}

@@ -185,7 +185,7 @@ func (s *Store) judge(of, run string) (r Replication, err error) {
 		if err != nil {
 			return r, err
 		}
-		res, err := bundle.DecodeResults(b)
+		res, err := analysis.ParseResults(b)
 		if err != nil {
 			return r, err
 		}

@@ -76,7 +76,7 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	}
 	e := &contents{base: out.Name}
 	if err == nil {
-		e.results, err = decodeResults(data)
+		e.results, err = analysis.ParseResults(data)
 	}
 	if err != nil {
 		out.problem(err)

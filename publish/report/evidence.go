@@ -57,7 +57,7 @@ func loadContents(run *store.Run) (*contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.results, err = decodeResults(data); err != nil {
+	if e.results, err = analysis.ParseResults(data); err != nil {
 		return nil, err
 	}
 	e.readPlan(run)
@@ -74,24 +74,6 @@ func loadContents(run *store.Run) (*contents, error) {
 	e.files = e.readFiles(run)
 	e.makeHarmless()
 	return e, nil
-}
-
-// decodeResults reads results.json.
-func decodeResults(data []byte) (analysis.Results, error) {
-	var r analysis.Results
-	if err := json.Unmarshal(data, &r); err != nil {
-		return r, fault.Wrap(fault.Invalid, store.ResultsFile, err)
-	}
-	return r, expected(r)
-}
-
-// expected refuses results of another schema.
-func expected(r analysis.Results) error {
-	if s := r.Schema; s != analysis.ResultsSchema {
-		return fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q",
-			store.ResultsFile, safetext.Clip(s, 60), analysis.ResultsSchema)
-	}
-	return nil
 }
 
 // makeHarmless makes everything that was read harmless, and bounds it.

@@ -44,7 +44,7 @@ func ReadHistory(dir string) (out history.Run, err error) {
 	if err != nil {
 		return out, err
 	}
-	if out.Results, err = decodeResults(data); err != nil {
+	if out.Results, err = analysis.ParseResults(data); err != nil {
 		return out, err
 	}
 	if out, err = pastOf(run, dir, out.Results, evidence.ReadOutline(run)); err == nil {

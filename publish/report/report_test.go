@@ -656,7 +656,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"schema":"bakeoff/results/v1","margin":-1,"cells":[{"metrics":[{}]}],"contenders":[{}],` +
 		`"summaries":[{"median":-1e308,"samples":[{"value":0},{"value":1e308}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decodeResults(data)
+		r, err := analysis.ParseResults(data)
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatal(err)

@@ -139,7 +139,7 @@ func FuzzText(f *testing.F) {
 		`"ci":[null,1e-320],"ratio":1e308,"verdict":"worse"}],"contenders":[{}],"twin":{"different":true}}`),
 		80)
 	f.Fuzz(func(t *testing.T, data []byte, width int) {
-		r, err := decodeResults(data)
+		r, err := analysis.ParseResults(data)
 		if err != nil {
 			return
 		}

@@ -36,12 +36,8 @@ func (a reader) readRunOf(arg string) (r export.Run, err error) {
 		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+shell.Quote(dir)+
 			" for the completed blocks, or bakeoff run --resume "+shell.Quote(dir)+" to continue")
 	}
-	if err := json.Unmarshal(text, &r.Results); err != nil {
-		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
-	}
-	if r.Schema != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s/%s has schema %q, but this program reads %q", dir, store.ResultsFile,
-			r.Schema, analysis.ResultsSchema)
+	if r.Results, err = analysis.ParseResults(text); err != nil {
+		return r, fault.Op(dir, err)
 	}
 	r.Unplanned = a.warnUnplanned(dir)
 	return r, nil

@@ -105,7 +105,7 @@ func read(run *store.Run, base string) (rec Record, res analysis.Results, result
 	} else if err != nil {
 		return rec, res, nil, err
 	}
-	if res, err = DecodeResults(results); err != nil {
+	if res, err = analysis.ParseResults(results); err != nil {
 		return rec, res, nil, fault.Op(base, err)
 	}
 	o := evidence.ReadOutline(run)
@@ -177,18 +177,6 @@ func sumOf(run *store.Run, name string) (string, error) {
 	sum := sha256.New()
 	_, err = io.Copy(sum, f)
 	return hex.EncodeToString(sum.Sum(nil)), fault.Wrap(fault.Lab, "bundle: "+name, err)
-}
-
-// DecodeResults reads results.json. Errors are of kind fault.Invalid.
-func DecodeResults(b []byte) (res analysis.Results, err error) {
-	if err := json.Unmarshal(b, &res); err != nil {
-		return res, fault.Wrap(fault.Invalid, store.ResultsFile, err)
-	}
-	if res.Schema != analysis.ResultsSchema {
-		return res, fault.New(fault.Invalid, "%s: the schema is %.60q, but this program reads %q", store.ResultsFile,
-			res.Schema, analysis.ResultsSchema)
-	}
-	return res, nil
 }
 
 // encode returns the bytes of a record.
