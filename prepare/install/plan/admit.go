@@ -92,6 +92,7 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 		}
 	}
 	r.secureBoot(s, t)
+	r.modules(s)
 	if s.Recipe == "netbsd-zfs" {
 		return
 	}
