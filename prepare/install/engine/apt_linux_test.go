@@ -30,16 +30,28 @@ type signed struct {
 	mu       sync.Mutex
 	spoiled  string            // a package that was changed after it was listed
 	stalled  string            // a package of which only the half comes
+	files    map[string][]byte // packages that are no texts
 	asked    map[string]string // ranges of requests of packages
 	half     chan struct{}     // closed when the half was sent
 }
 
-func (s *signed) text(name string) []byte { return bytes.Repeat([]byte(name+"\n"), 1<<12) }
+func (s *signed) text(name string) []byte {
+	if text, ok := s.files[name]; ok {
+		return text
+	}
+	return bytes.Repeat([]byte(name+"\n"), 1<<12)
+}
+
+// aptKernel is the kernel on which linux-image-amd64 depends.
+const aptKernel = "6.12.9+bpo-amd64"
 
 func (s *signed) list() []byte {
 	var b bytes.Buffer
 	for _, p := range s.packages {
 		text := s.text(p)
+		if kind, ok := strings.CutSuffix(p, "-amd64"); ok && (kind == "linux-image" || kind == "linux-headers") {
+			fmt.Fprintf(&b, "Depends: %s-%s\n", kind, aptKernel)
+		}
 		fmt.Fprintf(&b, "Package: %[1]s\nVersion: 2\nArchitecture: amd64\nMaintainer: tests\nDescription: %[1]s\n"+
 			"Filename: pool/%[1]s_2_amd64.deb\nSize: %[2]d\nSHA256: %[3]x\n\n", p, len(text), sha256.Sum256(text))
 	}
@@ -102,14 +114,16 @@ func (s *signed) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 // TestApt executes the steps of a plan that download packages with the real apt, from an archive that
 // is signed by a key of the test. apt refuses another key and a changed package, continues where it
-// was killed, and needs no mirror for the packages of any later step.
+// was killed, and needs no mirror for the packages of any later step. The kernel of the archive is the
+// newest that its ZFS supports.
 func TestApt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs apt many times")
 	}
-	for _, name := range []string{"apt-get", "gpg"} {
+	for _, name := range []string{"apt-get", "gpg", "dpkg-deb"} {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("needs %s: apt-get install %s", name, map[string]string{"apt-get": "apt", "gpg": "gpg"}[name])
+			t.Skipf("needs %s: apt-get install %s", name,
+				map[string]string{"apt-get": "apt", "gpg": "gpg", "dpkg-deb": "dpkg"}[name])
 		}
 	}
 	dir := t.TempDir()
@@ -126,8 +140,10 @@ func TestApt(t *testing.T) {
 	}
 	server := httptest.NewServer(s)
 	defer server.Close()
-	p := aptPlan(t, dir)
-	s.packages = append(slices.Clone(named(p.Step("download").Argv)), "base-files")
+	p := aptPlan(t, dir, "packages: [vim]\n", dir+"/d")
+	s.packages = append(slices.Clone(named(p.Step("download").Argv)), "base-files", "linux-image-"+aptKernel,
+		"linux-headers-"+aptKernel)
+	s.files = map[string][]byte{"zfs-dkms": debOfZFS(t, "2.3.2", "6.12")}
 
 	run := func(id, key string, argv []string) (string, error) {
 		step := p.Step(id)
@@ -182,6 +198,24 @@ func TestApt(t *testing.T) {
 		}
 	}
 	server.Close()
+	archives := dir + "/d/debian/var/cache/apt/archives/"
+	must("module-script", "")
+	fits := func(want string) {
+		t.Helper()
+		if out, err := run("module-fits", "", p.Step("module-fits").Argv); err != nil || !strings.Contains(out, want) ||
+			(out == "") != (want == "") {
+			t.Errorf("module-fits: %v\n%s\nwant %q", err, out, want)
+		}
+	}
+	fits("")
+	headers := archives + "linux-headers-" + aptKernel + "_2_amd64.deb"
+	if err := os.Rename(headers, dir+"/headers"); err != nil {
+		t.Error(err)
+	}
+	fits("the headers of the kernel " + aptKernel + " are missing")
+	if err := os.Rename(dir+"/headers", headers); err != nil {
+		t.Error(err)
+	}
 	if out, err := run("download", "", check); err != nil {
 		t.Errorf("the check of the downloads: %v\n%s", err, out)
 	}
@@ -192,7 +226,7 @@ func TestApt(t *testing.T) {
 			t.Errorf("%s lacks packages: %v\n%s", id, err, out)
 		}
 	}
-	if _, err := os.Stat(dir + "/d/debian/var/cache/apt/archives/base-files_2_amd64.deb"); err != nil {
+	if _, err := os.Stat(archives + "base-files_2_amd64.deb"); err != nil {
 		t.Errorf("no newer version of a package of the base system: %v", err)
 	}
 }
@@ -241,8 +275,9 @@ func named(argv []string) []string {
 	return argv[at:]
 }
 
-// aptPlan is the plan for a base system in an archive that has an old package.
-func aptPlan(t *testing.T, dir string) *plan.Plan {
+// aptPlan is the plan for a base system in an archive that has an old package. more is added to the
+// specification, and the packages are downloaded to a folder, or to none.
+func aptPlan(t *testing.T, dir, more, downloads string) *plan.Plan {
 	t.Helper()
 	status := "Package: base-files\nStatus: install ok installed\nVersion: 1\nArchitecture: amd64\nMaintainer: tests\n" +
 		"Description: old\n\n"
@@ -259,11 +294,11 @@ func aptPlan(t *testing.T, dir string) *plan.Plan {
 	if err := os.Mkdir(dir+"/d", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text := fmt.Sprintf("schema: %s\nrecipe: debian-zfs\nhostname: box\ndisk: /dev/disk/by-id/x\npackages: [vim]\n"+
+	text := fmt.Sprintf("schema: %s\nrecipe: debian-zfs\nhostname: box\ndisk: /dev/disk/by-id/x\n"+
 		"base: {file: %[2]s/base.tar, sha256: %[3]s}\nmirror: http://mirror.invalid/debian\nmirror_key: "+
-		"%[2]s/mirror.asc\ndownload_dir: %[2]s/d\n"+
-		"secrets: {pool: prompt, root: prompt}\n", spec.Schema, dir, hex.EncodeToString(make([]byte, 32)))
-	s, err := spec.Parse("install.yaml", []byte(text))
+		"%[2]s/mirror.asc\ndownload_dir: %[4]s\n"+
+		"secrets: {pool: prompt, root: prompt}\n", spec.Schema, dir, hex.EncodeToString(make([]byte, 32)), downloads)
+	s, err := spec.Parse("install.yaml", []byte(text+more))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,12 @@ func aptInstall(root string, packages []string, download bool) error {
 		return err
 	}
 	for _, p := range packages {
-		file := root + "/var/cache/apt/archives/" + p + ".deb"
+		if p == "linux-image-amd64" || p == "linux-headers-amd64" { // it depends on that of a version
+			packages = append(slices.Clip(packages), strings.Replace(p, "amd64", "6.12.30-amd64", 1))
+		}
+	}
+	for _, p := range packages {
+		file := root + "/var/cache/apt/archives/" + p + "_1_amd64.deb"
 		if _, err := os.Stat(file); err == nil || strings.Contains(string(status), "Package: "+p+"\n") {
 			continue
 		}

@@ -97,6 +97,9 @@ func (e *Engine) havePrograms(ctx context.Context) error {
 	argv := []string{"which"}
 	for _, s := range e.Plan.Steps {
 		all := [][]string{s.Argv, s.Undo, s.Again}
+		for _, p := range s.Programs {
+			all = append(all, []string{p})
+		}
 		for _, c := range s.Checks {
 			all = append(all, c.Argv)
 		}

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"archive/tar"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,7 +30,7 @@ var fakes = map[string]func(f *fake, args []string) error{
 	"hostid": (*fake).hostid, "xbps-install": (*fake).xbpsInstall, "xbps-query": (*fake).xbpsQuery,
 	"chroot": (*fake).chroot, "cryptsetup": (*fake).cryptsetup, "mount": (*fake).mount, "umount": (*fake).umount,
 	"efibootmgr": (*fake).efibootmgr, "curl": (*fake).curl, "mmdebstrap": (*fake).mmdebstrap,
-	"apt-get": (*fake).aptGet,
+	"apt-get": (*fake).aptGet, "dpkg-deb": (*fake).dpkgDeb,
 }
 
 // fake is the state of the programs. keep outlives the machine, run does not.
@@ -52,18 +54,55 @@ func fakeMain(name string) int {
 	return 0
 }
 
+// xbpsQuery answers from the index of a repository, or with -r and -c from what a root and a cache have.
 func (*fake) xbpsQuery(args []string) error {
+	o, names := options(args, "rcp")
+	name, repository, cat := names[len(names)-1], "", ""
 	for _, a := range args {
-		url, ok := strings.CutPrefix(a, "--repository=")
-		if !ok {
-			continue
+		if url, ok := strings.CutPrefix(a, "--repository="); ok {
+			repository = url
 		}
-		if _, err := get(url + "/" + os.Getenv("XBPS_ARCH") + "-repodata"); err != nil {
-			return fmt.Errorf("failed to fetch repository `%s': %w", url, err)
+		if file, ok := strings.CutPrefix(a, "--cat="); ok {
+			cat = file
 		}
 	}
-	fmt.Println("base-system-0.114_2")
+	if o["r"] == nil {
+		if _, err := get(repository + "/" + os.Getenv("XBPS_ARCH") + "-repodata"); err != nil {
+			return fmt.Errorf("failed to fetch repository `%s': %w", repository, err)
+		}
+	} else if _, err := os.Stat(indexOf(o["r"][0], repository)); err != nil {
+		return err
+	}
+	const meta = "/usr/src/zfs-2.4.1/META"
+	_, err := os.Stat(strings.Join(o["c"], "") + "/" + pkgver(name) + ".x86_64.xbps")
+	switch {
+	case o["p"] != nil:
+		fmt.Println(pkgver(name))
+		return nil
+	case err != nil:
+		return err
+	case o["f"] != nil:
+		fmt.Println("/usr/bin/zpool\n" + meta)
+	case cat == meta:
+		fmt.Print(zfsMeta("2.4.1"))
+	}
 	return nil
+}
+
+// zfsMeta is the file META in the source of ZFS.
+func zfsMeta(version string) string {
+	return "Version:       " + version + "\nLinux-Maximum: " + cmp.Or(os.Getenv("FAKE_LINUX"), "6.12") + "\n"
+}
+
+// dpkgDeb prints the files of the package of ZFS.
+func (f *fake) dpkgDeb(args []string) error {
+	if args[0] != "--fsys-tarfile" || !strings.HasPrefix(filepath.Base(args[1]), "zfs-dkms_") {
+		return fmt.Errorf("unexpected arguments %q", args)
+	}
+	t, text := tar.NewWriter(os.Stdout), zfsMeta("2.3.9")
+	err := t.WriteHeader(&tar.Header{Name: "./usr/src/zfs-2.3.9/META", Mode: 0o644, Size: int64(len(text))})
+	_, werr := io.WriteString(t, text)
+	return errors.Join(err, werr, t.Close())
 }
 
 // xbpsInstall installs packages into the root of -r, from the repositories of -R or those of the
@@ -71,6 +110,11 @@ func (*fake) xbpsQuery(args []string) error {
 func (f *fake) xbpsInstall(args []string) error {
 	o, packages := options(args, "Rrc")
 	root := o["r"][0]
+	for _, p := range packages { // the package of a series depends on its kernel
+		if rest, ok := strings.CutPrefix(p, "linux-lts"); ok {
+			packages = append(packages, "linux6.12"+rest)
+		}
+	}
 	urls := o["R"]
 	if len(urls) == 0 {
 		files, _ := filepath.Glob(root + "/etc/xbps.d/*-repository-*.conf")

@@ -231,6 +231,14 @@ func member(index []byte, name string) ([]byte, error) {
 	}
 }
 
+// pkgver is the name of a package with its version.
+func pkgver(name string) string {
+	if strings.HasPrefix(name, "linux6.12") {
+		return name + "-6.12.30_1"
+	}
+	return name + "-1_1"
+}
+
 // dryRun prints a line for each package, as xbps-install does. It reads the indexes without storing them.
 func dryRun(urls, packages []string) error {
 	var repository string
@@ -253,7 +261,7 @@ func dryRun(urls, packages []string) error {
 		if _, of, ok := strings.Cut(string(index), "<key>"+p+"</key><dict><key>filename-size</key><integer>"); ok {
 			size, _, _ = strings.Cut(of, "<")
 		}
-		fmt.Printf("%s-1_1 install %s %s 1048576 %s\n", p, os.Getenv("XBPS_ARCH"), repository, size)
+		fmt.Printf("%s install %s %s 1048576 %s\n", pkgver(p), os.Getenv("XBPS_ARCH"), repository, size)
 	}
 	return nil
 }
@@ -274,7 +282,7 @@ func verified(root string, urls []string, cache string, packages []string) error
 		if err != nil {
 			return err
 		}
-		file := p + "-1_1.x86_64.xbps"
+		file := pkgver(p) + ".x86_64.xbps"
 		text, err := cached(url, cache, file)
 		if err != nil {
 			return err

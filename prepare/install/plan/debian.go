@@ -21,6 +21,7 @@ func (r *recipe) debianZFS() {
 	if m := r.spec.Modules; m.File != "" {
 		r.assert("modules-verify", "verify the archive of modules before the disk is touched", "sha256sum", m.File).
 			expect(m.SHA256).Local = true
+		r.archiveFits()
 	}
 	if key := r.spec.MirrorKey; key != "" {
 		k := r.assert("repository-key", "see that the file has the public key of the repository", "head", "-n", "1", key).
@@ -155,6 +156,11 @@ func (r *recipe) debianDownload() {
 		r.run("download-system", "download the packages of the system, and verify them")
 	}
 	r.run("download", "download all packages, and verify them")
+	fits := []string{dir, base}
+	if s.Modules.File != "" {
+		fits = append(fits, s.Modules.File)
+	}
+	r.modulesFit(moduleApt, []string{"sed", "sort", "grep", "tar", "dpkg-deb"}, fits...)
 	r.ofDownload(first)
 }
 

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,8 +9,8 @@ import (
 	"bakeoff/prepare/install/spec"
 )
 
-// TestModulesRefused: a plan refuses a kernel that would have no module of ZFS if the
-// specification shows it.
+// TestModulesRefused: a plan refuses a kernel that would have no module of ZFS, where the specification
+// shows it, in the words of the script.
 func TestModulesRefused(t *testing.T) {
 	const sum = ", sha256: ba3044dcb8173aec2112a32d96913758c5f3fc7f542ae0356ab35ecc7de99c89}\n"
 	const bpo = "kernel: linux-image-6.12.9+bpo-amd64\n"
@@ -38,6 +39,31 @@ func TestModulesRefused(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) ||
 			!strings.Contains(fault.Fix(err), c.fix)) {
 			t.Errorf("%s, %s%v, fix %s; want %q", c.release, c.more, err, fault.Fix(err), c.want)
+		}
+	}
+	script := moduleApt + moduleFits
+	for _, words := range []string{otherKernel, otherArchive, "dkms would not use ", " supports Linux up to ",
+		"dkms builds no module for the kernel "} {
+		if !strings.Contains(script, words) {
+			t.Errorf("the script does not say %q", words)
+		}
+	}
+}
+
+// TestModuleFitsFirst: kernel and ZFS are compared when both were downloaded or verified, and before the
+// first step that destroys something.
+func TestModuleFitsFirst(t *testing.T) {
+	for _, name := range []string{"article", "mirror", "debian12", "debian13", "grub"} {
+		s, facts := golden(t, name)
+		p := mustPlan(t, s, facts)
+		index := func(id string) int { return slices.IndexFunc(p.Steps, func(s Step) bool { return s.ID == id }) }
+		at, first := index("module-fits"), slices.IndexFunc(p.Steps, func(s Step) bool { return s.Destroys != "" })
+		if at < 0 || at < index("download") || at > first || !p.Steps[at].Local {
+			t.Errorf("%s: step %d compares, %d has the files, %d destroys", name, at, index("download"), first)
+		}
+		s.Downloads = "none"
+		if mustPlan(t, s, facts).Step("module-fits") != nil {
+			t.Errorf("%s: nothing was downloaded that could be compared", name)
 		}
 	}
 }

@@ -69,6 +69,8 @@ type Step struct {
 	// Departs: the last step, after which the machine ends its connections. A lost connection is
 	// no failure, and the step never begins a second time.
 	Departs bool `json:"departs,omitempty"`
+	// Programs are those that Argv starts, besides the first one.
+	Programs []string `json:"programs,omitempty"`
 	// Until: once the step of this id is done, nothing needs the result of this one any more.
 	Until string `json:"until,omitempty"`
 	Room  *Room  `json:"room,omitempty"`

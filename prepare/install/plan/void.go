@@ -82,6 +82,8 @@ func (r *recipe) voidDownload() {
 		Room = &Room{Dir: dir, Bytes: roomIndexes, Sizes: argv("-Mn")}
 	r.run("download", "download the packages and verify their signatures", argv("-Sy")...).
 		check("test", "-d", dir+"/cache").Redo = true
+	r.modulesFit(moduleXbps, []string{"sed", "grep", "xbps-query"}, dir+"/cache", "env", "XBPS_ARCH="+r.voidArch(),
+		"xbps-query", "-i", "-r", dir, "-c", dir+"/cache", "--repository="+s.Mirror)
 	r.download = []string{"base-system"}
 	r.ofDownload(first)
 }
