@@ -514,6 +514,14 @@ func TestNetBSD(t *testing.T) {
 		}
 		m.powerOff()
 	}
+	m.powerOn()
+	out, err := m.run(m.begin(m.bsdPlan("release: 11.0.1\n"), "other-release"))
+	if err == nil || !strings.Contains(out, "modules and kernel are of one release") || !strings.Contains(out,
+		"no line with ./stand/amd64/11.0.1/modules/") || strings.Contains(out, "partition: write") {
+		t.Errorf("modules of another release gave %v\n%s", err, out)
+	}
+	m.untouched()
+	m.powerOff()
 	killedUntil(t, m, p, 5, m.bsdState)
 	if want := "/keep/pool/rpool/ROOT/home/anna/.ssh/authorized_keys"; !strings.Contains(m.bsdState(), want) {
 		t.Errorf("%s is not in\n%s", want, m.bsdState())

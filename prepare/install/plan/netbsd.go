@@ -179,6 +179,12 @@ func (r *recipe) netbsdVerify(files []netbsdFile) {
 		v := r.assert("verify-"+f.name, "verify it before the disk is touched", "cksum", "-a", "SHA512", "-c", f.list, f.name)
 		v.Dir, v.last().Dir, v.Local = dir, dir, true
 	}
+	fits := r.run("module-fits", "see that modules and kernel are of one release: a kernel loads only modules of its own",
+		"tar", "-tf", dir+"/modules.tar.xz")
+	fits.Local = true
+	for _, m := range []string{"solaris", "zfs"} {
+		fits.check(fits.Argv...).expect("./stand/amd64/" + r.spec.Release + "/modules/" + m + "/" + m + ".kmod")
+	}
 }
 
 //go:embed zfsroot-update.sh
