@@ -29,6 +29,7 @@ type scripted struct {
 	answers  []answer
 	now      answer
 	attempts int
+	tried    func() // called after each attempt to connect, if it is not nil
 	commands chan []string
 }
 
@@ -63,6 +64,9 @@ func (s *scripted) Reconnect(context.Context) error {
 	if a.err == nil {
 		s.now = a
 	}
+	if s.tried != nil {
+		s.tried()
+	}
 	return a.err
 }
 
@@ -87,17 +91,23 @@ func TestNotBack(t *testing.T) {
 	refused := fault.New(fault.Lab, "connection refused")
 	for name, tt := range map[string]struct {
 		comes answer
-		limit time.Duration
+		ends  bool // the time is over after some attempts
 		kind  fault.Kind
 		says  string
 	}{
-		"another": {answer{err: fault.New(fault.Unsupported, "a different machine answers")}, time.Minute,
+		"another": {answer{err: fault.New(fault.Unsupported, "a different machine answers")}, false,
 			fault.Unsupported, "different machine"},
-		"never":        {answer{err: refused}, 50 * time.Millisecond, fault.Lab, "connection refused"},
-		"not rebooted": {answer{boot: "before", age: time.Hour}, 50 * time.Millisecond, fault.Lab, "has not rebooted"},
+		"never":        {answer{err: refused}, true, fault.Lab, "connection refused"},
+		"not rebooted": {answer{boot: "before", age: time.Hour}, true, fault.Lab, "has not rebooted"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
-		err := AndWait(ctx, newScripted(tt.comes), Options{Command: []string{"again"}, Pause: time.Millisecond})
+		ctx, cancel := context.WithCancel(t.Context())
+		s := newScripted(tt.comes)
+		s.tried = func() {
+			if tt.ends && (s.attempts == 3 || tt.comes.err == nil) {
+				cancel()
+			}
+		}
+		err := AndWait(ctx, s, Options{Command: []string{"again"}, Pause: time.Millisecond})
 		cancel()
 		if err == nil || fault.Of(err) != tt.kind || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %v with %q", name, err, tt.kind, tt.says)
