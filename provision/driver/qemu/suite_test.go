@@ -22,8 +22,8 @@ func runSuite(t *testing.T, machine string) {
 		_, img = bench(t)
 	}
 	drivertest.Run(t, New(), drivertest.Options{Name: machine, Image: img, Memory: 256 * unit.MiB,
-		Timeout:  90 * time.Second,
-		Transfer: 1 << 20, Options: param.Values{optMachine: machine, optBootTimeout: "1m0s"}})
+		Timeout:  5 * time.Minute,
+		Transfer: 1 << 20, Options: param.Values{optMachine: machine, optBootTimeout: "3m0s"}})
 }
 
 func TestSuiteMicroVM(t *testing.T) {
