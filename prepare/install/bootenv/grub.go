@@ -88,8 +88,8 @@ func (e *Environments) choose(ctx context.Context, dir string, n *Environment, e
 	if err := e.run(ctx, "mkdir", "-p", dir+path.Dir(grubChoice)); err != nil {
 		return err
 	}
-	return e.write(ctx, dir+grubChoice, fmt.Sprintf("# Written by bakeoff install env activate: the boot environment that "+
-		"GRUB starts.\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX %s%s\"\n%s", grubRoot, n.Dataset, entry))
+	return e.write(ctx, dir+grubChoice, fmt.Sprintf("# Written by bakeoff install env activate: the boot environment "+
+		"that GRUB starts.\nGRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX %s%s\"\n%s", grubRoot, n.Dataset, entry))
 }
 
 // newestEntry are lines of the shell: an environment starts itself by the entry of the newest kernel

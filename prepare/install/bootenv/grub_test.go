@@ -117,7 +117,8 @@ func TestGRUBRefuses(t *testing.T) {
 		kind   fault.Kind
 	}{
 		"folder":    {func(m *machine) { m.ownBoot = false }, "/boot is a file system of its own", fault.Unsupported},
-		"othermenu": {func(m *machine) { m.files[grubMenu] = "linux /vmlinuz root=/dev/sda1" }, "does not name the root", fault.Unsupported},
+		"othermenu": {func(m *machine) { m.files[grubMenu] = "linux /vmlinuz root=/dev/sda1" }, "does not name the root",
+			fault.Unsupported},
 		"nokernel": {func(m *machine) { m.files["zroot/ROOT/void-installed /modules"] = "6.12.8" },
 			`has modules for the kernels ["6.12.8"], and /boot has other kernels: ["6.12.9" "6.12.10"]`, fault.Invalid},
 		"noentry": {func(m *machine) { m.files[grubMenu] = strings.ReplaceAll(m.files[grubMenu], "6.12.9", "6.12.7") },
@@ -153,8 +154,8 @@ func TestMenuEntry(t *testing.T) {
 // TestNewestEntry lets a shell choose the newest kernel with modules, where one of them is left over.
 func TestNewestEntry(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"boot/vmlinuz-6.1.0-9-amd64", "boot/vmlinuz-6.1.0-50-amd64", "boot/vmlinuz-6.1.0-57-amd64",
-		"boot/config-6.1.0-60-amd64", "usr/lib/modules/6.1.0-9-amd64/modules.builtin",
+	for _, name := range []string{"boot/vmlinuz-6.1.0-9-amd64", "boot/vmlinuz-6.1.0-50-amd64",
+		"boot/vmlinuz-6.1.0-57-amd64", "boot/config-6.1.0-60-amd64", "usr/lib/modules/6.1.0-9-amd64/modules.builtin",
 		"usr/lib/modules/6.1.0-50-amd64/modules.builtin", "usr/lib/modules/6.1.0-57-amd64/updates/dkms/zfs.ko"} {
 		name = filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -167,7 +168,8 @@ func TestNewestEntry(t *testing.T) {
 	script := newestEntry("gnulinux-advanced-x>gnulinux-6.1.0-9-amd64-advanced-x", "6.1.0-9-amd64")
 	script = strings.NewReplacer(" /boot ", " "+dir+"/boot ", "/usr/lib", dir+"/usr/lib").Replace(script)
 	out, err := exec.Command("sh", "-euc", script+"\necho \"$GRUB_DEFAULT\"").CombinedOutput()
-	if got := strings.TrimSpace(string(out)); err != nil || got != "gnulinux-advanced-x>gnulinux-6.1.0-50-amd64-advanced-x" {
+	got := strings.TrimSpace(string(out))
+	if err != nil || got != "gnulinux-advanced-x>gnulinux-6.1.0-50-amd64-advanced-x" {
 		t.Errorf("%v: %s", err, got)
 	}
 }

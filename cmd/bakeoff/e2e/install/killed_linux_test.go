@@ -74,7 +74,8 @@ func (b *bench) interrupt(m moment, record string, args ...string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	for end := time.Now().Add(applyLimit); !m.has(journalOf(record)[before:], said.Name()); time.Sleep(5 * time.Millisecond) {
+	came := func() bool { return m.has(journalOf(record)[before:], said.Name()) }
+	for end := time.Now().Add(applyLimit); !came(); time.Sleep(5 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			text, _ := os.ReadFile(said.Name())
@@ -200,8 +201,8 @@ zpool export zroot`, diskSerials[0], passPool))
 
 // changing are files whose content differs between two installations by the same plan: keys,
 // dates, logs, caches, and what is built from them.
-var changing = []string{"/var/log/", "/var/cache/", "/etc/ssh/ssh_host_", "/etc/shadow", "/var/lib/dkms/", "/boot/initrd.img-",
-	"/var/lib/dpkg/", "/var/lib/systemd/"}
+var changing = []string{"/var/log/", "/var/cache/", "/etc/ssh/ssh_host_", "/etc/shadow", "/var/lib/dkms/",
+	"/boot/initrd.img-", "/var/lib/dpkg/", "/var/lib/systemd/"}
 
 // sameTree asserts that two trees have the same files, whose content may differ for those that change.
 func (b *bench) sameTree(kept, now string) {

@@ -215,7 +215,8 @@ func TestGuest(t *testing.T) {
 	b.keep(file, b.bakeoff("plan", spec, "--json"))
 	b.mirror.record.Store(&record)
 	began := time.Now()
-	b.interrupt(moment{step: "fstab", when: "begins"}, record, "apply", "--plan", file, "--confirm", hashOf(t, file), "--dir", record)
+	b.interrupt(moment{step: "fstab", when: "begins"}, record, "apply", "--plan", file, "--confirm",
+		hashOf(t, file), "--dir", record)
 	t.Logf("from apply to the step fstab: %v", time.Since(began).Round(time.Second))
 	journal, err := os.ReadFile(filepath.Join(record, "journal.ndjson"))
 	if err != nil {
