@@ -116,7 +116,7 @@ func TestGRUBRefuses(t *testing.T) {
 		says   string
 		kind   fault.Kind
 	}{
-		"folder":    {func(m *machine) { m.ownBoot = false }, "/boot is a file system of its own", fault.Unsupported},
+		"folder": {func(m *machine) { m.ownBoot = false }, "/boot is a file system of its own", fault.Unsupported},
 		"othermenu": {func(m *machine) { m.files[grubMenu] = "linux /vmlinuz root=/dev/sda1" }, "does not name the root",
 			fault.Unsupported},
 		"nokernel": {func(m *machine) { m.files["zroot/ROOT/void-installed /modules"] = "6.12.8" },
