@@ -86,7 +86,8 @@ func (w *sshClient) boot(ctx context.Context, system string) {
 	img.Disk = w.disks[system]
 	spec := driver.Spec{Label: fmt.Sprintf("box-%d-%d", os.Getpid(), boxes.Add(1)), Name: "box", Dir: dir, CPUs: 1,
 		CPUSet: w.cpus, Memory: 256 * unit.MiB,
-		Image: img, Agent: w.agent, Options: param.Values{"accel": "tcg", "machine": "q35", "program": program}}
+		Image: img, Agent: w.agent, Options: param.Values{"accel": "tcg", "machine": "q35", "program": program,
+			"boot-timeout": "4m0s"}}
 	in, err := qemu.New().Create(ctx, local.Conn{}, spec)
 	if err != nil {
 		if ctx.Err() == nil { // otherwise the test has ended

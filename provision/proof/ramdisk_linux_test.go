@@ -163,7 +163,7 @@ func boot(t *testing.T, agent string, img image.Root, q wire.InitramfsRequest, m
 		t.Fatalf("%v\n%s", err, out)
 	}
 	socket := filepath.Join(dir, "c")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var console bytes.Buffer
 	machine := exec.Command("qemu-system-x86_64", append([]string{"-machine", "q35,accel=tcg", "-cpu", "max", "-m", "256M",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/param"
 	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
@@ -119,7 +120,7 @@ func debian(t *testing.T, memory unit.Bytes, agent string, packages ...string) (
 	defer cancel()
 	m, err := qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()),
 		Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
-		Memory: memory, Agent: agent,
+		Memory: memory, Agent: agent, Options: param.Values{"boot-timeout": "5m0s"},
 		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 			Modules: img.Modules}})
 	if err != nil {
@@ -168,7 +169,7 @@ func load(t *testing.T, m driver.Instance, modules string, names ...string) {
 // ask executes a program in the machine, and returns all that it printed.
 func ask(t *testing.T, m driver.Instance, argv ...string) (out string, code int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	var text bytes.Buffer
 	exit, err := m.Exec(ctx, conn.Cmd{Argv: argv, Env: []string{"NO_COLOR=1", "BAKEOFF_STATE=/tmp/state"}, Stdout: &text,

@@ -108,7 +108,7 @@ func machine(t *testing.T) driver.Instance {
 		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 			Modules: img.Modules},
 		Volumes: []volume.Volume{{Path: "/data", Backing: "tmpfs", Size: 160 * unit.MiB}},
-		Options: param.Values{"accel": "tcg"},
+		Options: param.Values{"accel": "tcg", "boot-timeout": "5m0s"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -108,10 +109,14 @@ func parallel(t *testing.T, options param.Values) driver.Spec {
 	return spec
 }
 
-// specOf is a small machine.
+// specOf is a small machine. A busy host may need more than a minute to boot it.
 func specOf(t testing.TB, options param.Values) driver.Spec {
 	t.Helper()
 	agent, img := bench(t)
+	options = maps.Clone(options)
+	if options[optBootTimeout] == "" {
+		options[optBootTimeout] = "3m0s"
+	}
 	return driver.Spec{Label: fmt.Sprintf("qt%d-%d", os.Getpid(), labels.Add(1)), Name: "machine", Dir: t.TempDir(),
 		CPUs: 1, CPUSet: []int{0}, Memory: 256 * unit.MiB, Image: img, Agent: agent, Options: options}
 }
