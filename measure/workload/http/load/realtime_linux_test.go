@@ -77,13 +77,13 @@ func on(ctx context.Context, t *testing.T, cpu int, name string, before []string
 // each other never end, so the limit is far above what a busy machine needs.
 func generator(t *testing.T, cpu int, before []string, args ...string) (r wire.Result, said string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := on(ctx, t, cpu, "http-hungry", before, append([]string{"work", "http", "--json"}, args...)...)
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
-		return r, log.String(), fmt.Errorf("%w, at the latest after five minutes", err)
+		return r, log.String(), fmt.Errorf("%w, at the latest after eight minutes", err)
 	}
 	return r, log.String(), json.Unmarshal(out.Bytes(), &r)
 }

@@ -207,7 +207,7 @@ func gatedBy(t *testing.T, w execution.Runner, rate string, full bool) {
 	}
 	p := param.Defaults(w.Doc().Params)
 	p["time"], p["connections"] = "1s", "8"
-	target, neighbors := costly(t, across(t, rate)), 0.0
+	target, neighbors, quiet := costly(t, across(t, rate)), 0.0, false
 	if full {
 		neighbors = .6
 	}
@@ -226,12 +226,14 @@ func gatedBy(t *testing.T, w execution.Runner, rate string, full bool) {
 		if counted && strings.Contains(gates["path"], "that the network path carries") == full {
 			return
 		}
-		switch {
-		case idle > .25:
-			t.Fatalf("gates %v, path %+v", gates, *trial.Path)
-		case i+1 == attempts:
+		quiet = quiet || idle > .25
+		if i+1 < attempts {
+			continue // others may have had the CPU, or the whole machine may have paused
+		}
+		if !quiet {
 			t.Skipf("other programs had the CPUs: gates %v, path %+v", gates, *trial.Path)
 		}
+		t.Fatalf("gates %v, path %+v", gates, *trial.Path)
 	}
 }
 
@@ -239,7 +241,7 @@ func gatedBy(t *testing.T, w execution.Runner, rate string, full bool) {
 // measured is the link, as with seven systems behind one of 2.5 Gbit/s.
 func TestALinkAtItsCeilingIsGated(t *testing.T) {
 	target := across(t, "20mbit")
-	p := cellOf(param.Values{"time": "2s"})
+	p, quiet := cellOf(param.Values{"time": "2s"}), false
 	const attempts = 5
 	for i := range attempts {
 		target.State = map[string]string{} // the path is measured again
@@ -254,12 +256,13 @@ func TestALinkAtItsCeilingIsGated(t *testing.T) {
 		// 20 Mbit/s are 2.5 MB/s with all heads of packets.
 		b := trial.Path.BytesPerSecond
 		carries, gated := b >= 1.5e6 && b <= 3.5e6, strings.Contains(gates["path"], "that the network path carries")
+		quiet = quiet || idle >= .25
 		switch {
 		case carries && gated:
 			return
-		case idle < .25 && i+1 < attempts:
+		case i+1 < attempts:
 			continue // others may have had the CPU that one of the two measurements needed
-		case idle < .25:
+		case !quiet:
 			t.Skipf("other programs had the CPUs: gates %v, path %+v", gates, *trial.Path)
 		case !carries:
 			t.Errorf("the path carries %.3g B/s (%s)", b, trial.Path.Reason)
@@ -316,17 +319,24 @@ func TestCellsShareAPath(t *testing.T) {
 // Without the link a rate far below what the path carries is not a ceiling, on any machine.
 func TestAnOpenPathIsNotGated(t *testing.T) {
 	target := across(t, "")
-	p := cellOf(param.Values{"time": "500ms", "rate": "200/s"})
-	if err := New().Prepare(t.Context(), target, p); err != nil {
-		t.Fatal(err)
-	}
-	trial := trialOf(t, target, p)
-	t.Logf("path %+v, trial %.0f requests/s: %v", *trial.Path, trial.Work.Work*2, failing(trial))
-	if !(trial.Path.PerSecond > 2000) || trial.Path.Interface != "eth0" || !(trial.Work.Work > 0) {
-		t.Fatalf("path: %+v, %v responses", trial.Path, trial.Work.Work)
-	}
-	if why := failing(trial)["path"]; why != "" {
-		t.Errorf("the path: %s", why)
+	p := cellOf(param.Values{"time": "500ms", "rate": "50/s"})
+	for try := 1; ; try++ {
+		target.State = map[string]string{} // the path is measured again
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		trial := trialOf(t, target, p)
+		t.Logf("path %+v, trial %.0f requests/s: %v", *trial.Path, trial.Work.Work*2, failing(trial))
+		if trial.Path.Interface != "eth0" {
+			t.Fatalf("path: %+v", trial.Path)
+		}
+		why := failing(trial)["path"]
+		if trial.Path.PerSecond > 500 && trial.Work.Work > 0 && why == "" {
+			return
+		}
+		if try == 5 { // others may have had the CPU that one of the two measurements needed before
+			t.Fatalf("path: %+v, %v responses; gated because %q", trial.Path, trial.Work.Work, why)
+		}
 	}
 }
 
