@@ -94,6 +94,9 @@ func TestPruneIsKilled(t *testing.T) {
 		t.Fatalf("the store has %q, want %q", got, names)
 	}
 	whole := pruneOnce(t, copyOf(t, original), nil)
+	for range 2 { // others may have had the CPU
+		whole = min(whole, pruneOnce(t, copyOf(t, original), nil))
+	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	newest := names[prunedRuns-1]
 	killed, half, torn := 0, 0, 0
@@ -106,6 +109,8 @@ func TestPruneIsKilled(t *testing.T) {
 		after := time.Duration(rng.Float64() * float64(whole) * 1.1)
 		if pruneOnce(t, dir, &after) > 0 {
 			killed++
+		} else {
+			whole = min(whole, after)
 		}
 		// The bundle whose turn it was may be without its row in the index. verify says so, and
 		// what to do; nothing else is wrong, whatever the moment.

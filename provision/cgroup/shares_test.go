@@ -16,9 +16,14 @@ import (
 func TestShares(t *testing.T) {
 	g := real(t, ours+"-shares", Limits{Memory: 64 * unit.MiB})
 	p := start(t, g, "exec sleep 1000")
-	until(t, "sleep to join", func() bool {
-		pids, err := g.PIDs(t.Context())
-		return err == nil && len(pids) == 1 && pids[0] == p.Process.Pid
+	until(t, "sleep to join in every hierarchy", func() bool {
+		for _, dir := range g.Dirs() {
+			pids, err := g.pidsBelow(t.Context(), dir, 0)
+			if err != nil || len(pids) != 1 || pids[0] != p.Process.Pid {
+				return false
+			}
+		}
+		return true
 	})
 	for _, err := range []error{g.SetWeight(t.Context(), 250), g.SetTasks(t.Context(), 1),
 		g.Update(t.Context(), 64*unit.MiB, 0.5)} {
