@@ -33,8 +33,10 @@ design: {blocks: 1, mirror: false, budget: 5m}
 func TestBareMachineOverSSH(t *testing.T) {
 	t.Parallel()
 	h, _, lab, dir := farHome(t, 1)
-	write(t, lab, strings.ReplaceAll(bareLab, "DIR", dir))
+	text := strings.ReplaceAll(bareLab, "DIR", dir)
+	write(t, lab, strings.Replace(text, "blocks: 1,", "blocks: 50,", 1)) // so that it does not end before it is killed
 	cleanKilled(t, h, lab, dir)
+	write(t, lab, text)
 	if left := below(t, dir); len(left) > 0 {
 		t.Errorf("processes are left: %q", left)
 	}

@@ -149,7 +149,7 @@ func blocks(t *testing.T, journal string) (valid, void int, reasons []string) {
 // lab file.
 func TestCleanOverSSH(t *testing.T) {
 	t.Parallel()
-	h, _, lab, dir := farHome(t, 2)
+	h, _, lab, dir := farHome(t, 50) // so that it does not end before it is killed
 	cleanKilled(t, h, lab, dir)
 }
 

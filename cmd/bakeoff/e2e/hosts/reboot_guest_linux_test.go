@@ -157,10 +157,16 @@ func (g rebootGuest) start(t *testing.T, dir, kernel string, o guestOptions) err
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	select {
-	case err := <-ended: // another program has the port
-		return fmt.Errorf("%w: %s", err, said)
-	case <-time.After(time.Second):
+	written := func() bool {
+		info, err := os.Stat(g.console)
+		return err == nil && info.Size() > 0
+	}
+	for end := time.Now().Add(3 * time.Minute); !written() && time.Now().Before(end); { // then the kernel runs
+		select {
+		case err := <-ended: // another program has the port
+			return fmt.Errorf("%w: %s", err, said)
+		case <-time.After(20 * time.Millisecond):
+		}
 	}
 	t.Cleanup(func() {
 		c.Process.Kill()

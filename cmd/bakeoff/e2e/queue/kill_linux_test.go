@@ -230,7 +230,7 @@ func (p *person) finish(n int) {
 // and bakeoff at random moments meanwhile. Some of the labs of root run on hosts that cannot run
 // slurmd: licenses, reached over SSH from the node that stands for them, which is killed, too.
 func TestEveryLabEndsOnce(t *testing.T) {
-	labs, kills, limit := 3, 3, 5*time.Minute
+	labs, kills, limit := 3, 3, 15*time.Minute
 	if os.Getenv("BAKEOFF_TEST_LONG") != "" {
 		labs, kills, limit = 100, 50, time.Hour
 	}

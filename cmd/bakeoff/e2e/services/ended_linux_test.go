@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds a wait for something that is fast on an idle machine.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // waits tells whether a program sleeps for these seconds. It is not one that a shell has
 // built in.
