@@ -21,7 +21,7 @@ contenders:
   - {name: here, driver: machine, volumes: {/data: {backing: dir}}}
 baseline: there
 cells:
-  - {name: web, workload: http, params: {time: 100ms}, primary: [throughput]}
+  - {name: web, workload: http, params: {time: 1s}, primary: [throughput]}
   - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}}
   - {name: write, workload: files, params: {op: seq-write, size: 1MiB, time: 20ms}}
   - {name: command, workload: command, params: {argv: [sha256sum, /bin/sh]}}
@@ -34,7 +34,7 @@ func TestBareMachineOverSSH(t *testing.T) {
 	t.Parallel()
 	h, _, lab, dir := farHome(t, 1)
 	text := strings.ReplaceAll(bareLab, "DIR", dir)
-	write(t, lab, strings.Replace(text, "blocks: 1,", "blocks: 50,", 1)) // so that it does not end before it is killed
+	write(t, lab, strings.Replace(text, "blocks: 1,", "blocks: 26,", 1)) // so that it does not end before it is killed
 	cleanKilled(t, h, lab, dir)
 	write(t, lab, text)
 	if left := below(t, dir); len(left) > 0 {

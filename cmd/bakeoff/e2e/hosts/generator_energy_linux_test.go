@@ -30,7 +30,7 @@ contenders:
   - {name: a, driver: host}
   - {name: b, driver: host}
 baseline: a
-cells: [{name: web, workload: http, params: {time: 200ms}, primary: [throughput]}]
+cells: [{name: web, workload: http, params: {time: 1s}, primary: [throughput]}]
 design: {blocks: 2, mirror: false}
 `
 

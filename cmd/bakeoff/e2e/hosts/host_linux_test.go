@@ -26,7 +26,7 @@ contenders:
 baseline: there
 cells:
   - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}, primary: true}
-  - {name: web, workload: http, params: {time: 200ms}}
+  - {name: web, workload: http, params: {time: 500ms}}
 design: {blocks: BLOCKS, budget: 5m}
 `
 
@@ -149,7 +149,7 @@ func blocks(t *testing.T, journal string) (valid, void int, reasons []string) {
 // lab file.
 func TestCleanOverSSH(t *testing.T) {
 	t.Parallel()
-	h, _, lab, dir := farHome(t, 50) // so that it does not end before it is killed
+	h, _, lab, dir := farHome(t, 26) // so that it does not end before it is killed
 	cleanKilled(t, h, lab, dir)
 }
 

@@ -34,7 +34,7 @@ defaults: {cpus: 1, memory: 256MiB}
 cells:
   - {name: sha, workload: crypto, params: {algorithm: sha256, block: 16KiB, time: 20ms}, primary: true}
   - {name: write, workload: files, params: {op: seq-write, size: 1MiB, time: 20ms}}
-  - {name: web, workload: http, params: {time: 100ms}}
+  - {name: web, workload: http, params: {time: 500ms}}
 design: {looks: [1], alphas: [0.05], mirror: false, budget: 5m}
 `
 

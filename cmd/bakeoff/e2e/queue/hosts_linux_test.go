@@ -173,7 +173,7 @@ hosts: {server: {pool: lab}, client: {pool: lab}}
 generator: client
 contenders: [{name: a, driver: machine, host: server}, {name: b, driver: machine, host: server}]
 baseline: a
-cells: [{name: page, workload: http, params: {time: 200ms, warmup: 50ms, connections: 2}}]
+cells: [{name: page, workload: http, params: {time: 1s, warmup: 50ms, connections: 2}}]
 design: {blocks: 2, looks: [2]}
 `
 
