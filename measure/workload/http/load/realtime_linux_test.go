@@ -55,6 +55,31 @@ func needRealtime(t *testing.T) (cpu int) {
 	return cpu
 }
 
+// leave keeps all threads of this process, and those that they start, from a CPU until the test
+// ends. Its server would otherwise wait there for a generator with real-time priority.
+func leave(t *testing.T, cpu int) {
+	t.Helper()
+	var was unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &was); err != nil {
+		t.Fatal(err)
+	}
+	without := was
+	without.Clear(cpu)
+	set := func(cpus *unix.CPUSet) {
+		threads, err := filepath.Glob("/proc/self/task/[0-9]*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			if id, err := strconv.Atoi(filepath.Base(thread)); err == nil {
+				_ = unix.SchedSetaffinity(id, cpus) // it may have ended
+			}
+		}
+	}
+	set(&without)
+	t.Cleanup(func() { set(&was) })
+}
+
 // on returns the command of this test binary under the name on one CPU, in the
 // end with args. before stands before it: chrt, or nothing.
 func on(ctx context.Context, t *testing.T, cpu int, name string, before []string, args ...string) *exec.Cmd {
@@ -93,6 +118,7 @@ func generator(t *testing.T, cpu int, before []string, args ...string) (r wire.R
 // one priority do not take turns.
 func TestRealTimeOnOneCPU(t *testing.T) {
 	cpu := needRealtime(t)
+	leave(t, cpu)
 	addr, _ := serve(t, func(c net.Conn, _ int64) bool { return good(c) })
 	for range 3 {
 		r, said, err := generator(t, cpu, []string{"chrt", "-f", "10"}, "addr="+addr, "time=300ms", "timeout=20s",

@@ -96,7 +96,7 @@ func TestAcrossNamespaces(t *testing.T) {
 	target.Peer, target.Addr = local.Conn{Netns: names[1]}, addrs[0]
 	for _, args := range []param.Values{{}, {"rate": "500/s"}, {"tls": "true"}} {
 		p := param.Defaults(New().Doc().Params)
-		for _, v := range []param.Values{{"time": "200ms", "connections": "5", "timeout": "10s"}, args} {
+		for _, v := range []param.Values{{"time": "500ms", "connections": "5", "timeout": "10s"}, args} {
 			for name, text := range v {
 				p[name] = text
 			}

@@ -106,7 +106,7 @@ func TestOwnServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	cell := func(more param.Values) param.Values {
-		v := param.Values{"server": "own", "port": port, "path": "/page", "time": "200ms", "warmup": "10ms",
+		v := param.Values{"server": "own", "port": port, "path": "/page", "time": "500ms", "warmup": "10ms",
 			"connections": "4", "timeout": "30s"}
 		for name, value := range more {
 			v[name] = value
@@ -266,7 +266,7 @@ func TestUsersProgram(t *testing.T) {
 	target.AddIPv6 = func(context.Context) (netip.Addr, error) { return netip.IPv6Loopback(), nil }
 	var said []string
 	target.Warn = func(text string) { said = append(said, text) }
-	cell := param.Values{"server": "own", "port": port, "time": "100ms", "warmup": "10ms", "connections": "2",
+	cell := param.Values{"server": "own", "port": port, "time": "500ms", "warmup": "10ms", "connections": "2",
 		"timeout": "30s", "run": param.Join(argv)}
 	for _, family := range []string{"", "ipv6"} {
 		if family != "" {
@@ -330,7 +330,7 @@ func TestUsersCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cell := param.Values{"server": "own", "port": port, "time": "100ms", "warmup": "10ms", "connections": "2",
+	cell := param.Values{"server": "own", "port": port, "time": "500ms", "warmup": "10ms", "connections": "2",
 		"timeout": "30s", "tls": "true", "run": param.Join(argv)}
 	for _, protocol := range []string{http.One, http.Two} {
 		cell["protocol"] = protocol
