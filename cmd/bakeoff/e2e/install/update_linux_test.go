@@ -64,7 +64,7 @@ func (b *bench) newestKernel() update {
 
 // keepModule keeps an archive of what dkms built: the standard input, version of ZFS. The hook of
 // dkms removes what is there for a kernel before it is unpacked, so a later hook puts it there.
-const keepModule = `cat >/root/update.tar.gz && cd /etc/kernel/preinst.d &&
+const keepModule = `cat >/root/update.tar.gz && mkdir -p /etc/kernel/preinst.d && cd /etc/kernel/preinst.d &&
 printf '#!/bin/sh\nexec tar -xz -C /var/lib/dkms/zfs/%s -f /root/update.tar.gz\n' >zz-module && chmod 755 zz-module`
 
 // TestKernelUpdate updates the kernel of Debian 13.
