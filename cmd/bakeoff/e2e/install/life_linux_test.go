@@ -32,10 +32,16 @@ func (b *bench) hibernate() {
 	b.guest = nil
 }
 
-// TestHibernation hibernates the system with its pool imported and starts it again: it is the
-// same boot, a program keeps its memory, and the pool is whole.
-func TestHibernation(t *testing.T) {
-	b := newBench(t, "trixie")
+// TestHibernation hibernates Debian 13.
+func TestHibernation(t *testing.T) { hibernation(t, "trixie") }
+
+// TestBookwormHibernation hibernates Debian 12.
+func TestBookwormHibernation(t *testing.T) { hibernation(t, "bookworm") }
+
+// hibernation hibernates a system with its pool imported and starts it again: it is the same boot,
+// a program keeps its memory, and the pool is whole.
+func hibernation(t *testing.T, release string) {
+	b := newBench(t, release)
 	b.overlay(b.installed(b.encrypted()))
 	b.unlock()
 	const word = "kept-in-memory"
