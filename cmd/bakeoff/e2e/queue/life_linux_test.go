@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/judge/calibrate"
 	"bakeoff/lab/queue"
 	"bakeoff/lab/queue/slurmtest"
 	"bakeoff/lab/store"
@@ -286,17 +287,21 @@ func TestHealthCheck(t *testing.T) {
 	if err := os.WriteFile(s.Cluster, []byte(quiet), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Health("#!/bin/sh\n[ $SLURMD_NODENAME = bk1 ] || exit 0\n" + shell.Quote(filepath.Join(s.Dir, "node.sh")) +
-		" hosts calibrate bk1 --older 24h --detach --budget 15s --out " + shell.Quote(filepath.Join(s.Dir, "calibrations")) +
+	calibrations := filepath.Join(s.Dir, "calibrations")
+	// On a busy machine, a run has too few blocks for a calibration in 15 s, and the next check starts
+	// another one, which has more time.
+	if err := s.Health("#!/bin/sh\n[ $SLURMD_NODENAME = bk1 ] || exit 0\nset -- $(ls " + shell.Quote(calibrations) +
+		")\ncase $# in 0) budget=15s;; 1) budget=1m;; *) budget=4m;; esac\n" + shell.Quote(filepath.Join(s.Dir, "node.sh")) +
+		" hosts calibrate bk1 --older 24h --detach --budget $budget --out " + shell.Quote(calibrations) +
 		" >>" + shell.Quote(filepath.Join(s.Dir, "log", "health")) + " 2>&1\n"); err != nil {
 		t.Fatal(err)
 	}
-	p := newPerson(t, s, bakeoff, "ann", nil, 10*time.Minute)
+	p := newPerson(t, s, bakeoff, "ann", nil, 15*time.Minute)
 	said := func() string {
 		text, _ := os.ReadFile(filepath.Join(s.Dir, "log", "health"))
 		return string(text)
 	}
-	for end := time.Now().Add(8 * time.Minute); p.hosts()["bk1"].Up(); time.Sleep(time.Second) {
+	for end := time.Now().Add(12 * time.Minute); p.hosts()["bk1"].Up(); time.Sleep(time.Second) {
 		if time.Now().After(end) {
 			t.Fatalf("bk1 is not drained: %s", said())
 		}
@@ -305,8 +310,17 @@ func TestHealthCheck(t *testing.T) {
 		t.Errorf("bk1 is %s: %s", h.State, h.Reason)
 	}
 	t.Logf("bk1: %s", p.hosts()["bk1"].Reason)
-	if runs, _ := filepath.Glob(filepath.Join(s.Dir, "calibrations", "*", store.JournalFile)); len(runs) != 1 {
-		t.Errorf("bk1 was calibrated %d times: %s", len(runs), said())
+	runs, _ := filepath.Glob(filepath.Join(calibrations, "*", store.JournalFile))
+	calibrated := 0
+	for _, run := range runs {
+		n := blocks(t, filepath.Dir(run))
+		t.Logf("a run has %d blocks", n)
+		if n >= calibrate.Window {
+			calibrated++
+		}
+	}
+	if calibrated != 1 {
+		t.Errorf("of %d runs, %d calibrated bk1: %s", len(runs), calibrated, said())
 	}
 	var list struct {
 		Hosts []struct {

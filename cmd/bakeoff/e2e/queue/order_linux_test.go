@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/queue"
+	"bakeoff/lab/queue/slurmtest"
 	"bakeoff/lab/store"
 )
 
@@ -39,6 +40,14 @@ func (p *person) ended() []queue.Job {
 	return jobs
 }
 
+// partition changes the state of a partition.
+func partition(t *testing.T, s *slurmtest.Slurm, name, state string) {
+	t.Helper()
+	if out, err := s.Command("scontrol", "update", "PartitionName="+name, "State="+state).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
 // Two users take turns on a host, although one of them submitted all labs first.
 func TestUsersTakeTurns(t *testing.T) {
 	e2e.NeedsRoot(t) // which may act as two users
@@ -46,20 +55,14 @@ func TestUsersTakeTurns(t *testing.T) {
 	alice := newPerson(t, s, bakeoff, "alice", nil, 10*time.Minute)
 	bob := newPerson(t, s, bakeoff, "bob", &syscall.Credential{Uid: 5, Gid: 60}, 10*time.Minute)
 	alice.must("hosts", "drain", "bk2", "bk3", "--reason", "test")
-	partition := func(state string) {
-		t.Helper()
-		if out, err := s.Command("scontrol", "update", "PartitionName=lab", "State="+state).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	partition("down") // it accepts jobs, and starts none
+	partition(t, s, "lab", "down") // it accepts jobs, and starts none
 	const labs = 3
 	for _, p := range []*person{alice, bob} {
 		for k := range labs {
 			p.submit(k)
 		}
 	}
-	partition("up")
+	partition(t, s, "lab", "up")
 	type turn struct {
 		who string
 		at  time.Time
@@ -124,10 +127,13 @@ func TestLicensesOverSSH(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(held), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	// Each lab gets the host with the fewest jobs, so none may end before all are submitted.
+	partition(t, s, "proxy", "down")
 	const labs = 4
 	for k := range labs {
 		p.must("run", "--on", "slurm", "--detach", "--label", fmt.Sprint("n=", k))
 	}
+	partition(t, s, "proxy", "up")
 	p.finish(labs)
 	type use struct{ began, ended time.Time }
 	used := map[string][]use{}
