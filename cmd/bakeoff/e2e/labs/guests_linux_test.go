@@ -19,7 +19,7 @@ name: own
 defaults: {memory: 256MiB}
 contenders:
   - {name: host, driver: host}
-  - {name: own, driver: qemu, machine: q35, accel: tcg, disk: DISK, channel: dial, boot-timeout: 3m}
+  - {name: own, driver: qemu, machine: q35, accel: tcg, disk: DISK, channel: dial, boot-timeout: 6m}
 baseline: host
 cells: [{name: sha256, workload: crypto, params: {time: 100ms}, primary: true}]
 design: {blocks: 1, instances: run, budget: 2m}
@@ -31,9 +31,10 @@ const outsideLab = `schema: bakeoff/lab/v1
 name: outside
 defaults: {memory: 256MiB}
 contenders:
-  - {name: bios, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, ready: "console:starting the kernel"}
-  - {name: large, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, memory: 512MiB,
+  - {name: bios, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, boot-timeout: 3m,
      ready: "console:starting the kernel"}
+  - {name: large, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, memory: 512MiB,
+     boot-timeout: 3m, ready: "console:starting the kernel"}
 baseline: bios
 cells: [{name: boot, workload: boot, primary: true}]
 design: {blocks: 1, mirror: false, instances: run, budget: 3m}

@@ -73,12 +73,19 @@ func TestCommits(t *testing.T) {
 	sh("git init -qb main; git add Makefile; git commit -qm one; git tag v1; " +
 		"make -s work; mkdir base; cp work base/work; git commit -q --allow-empty -m two; " +
 		"sed -i s/300000/600000/ Makefile; git commit -qam three; git commit -q --allow-empty -m four; bakeoff store init")
-	out := sh(blocks[2])
-	if want := strings.TrimSpace(sh("git rev-parse main~1")) + " is the first bad commit"; !strings.Contains(out, want) {
-		t.Errorf("git bisect does not say %q:\n%s", want, out)
+	want := strings.TrimSpace(sh("git rev-parse main~1")) + " is the first bad commit"
+	for try := 1; ; try++ { // a comparison beside other programs may get no verdict
+		out := sh("set +e; " + blocks[2])
+		sh("git bisect reset")
+		if strings.Contains(out, want) {
+			break
+		}
+		t.Logf("git bisect does not say %q:\n%s", want, out)
+		if try == 3 {
+			t.Fatal("git bisect does not find the commit")
+		}
 	}
-	sh("git bisect reset")
-	out = sh("set +e; " + blocks[3]) // as a person enters it
+	out := sh("set +e; " + blocks[3]) // as a person enters it
 	for _, commit := range []string{"main~2", "main~1", "main"} {
 		list := sh("bakeoff store list --label commit=$(git rev-parse " + commit + ") --json")
 		runs := strings.Count(list, `"bundle"`)
