@@ -53,7 +53,7 @@ func (s *runner) rest() {
 func (s *runner) still(m driver.Meter, metered bool) {
 	s.Helper()
 	var spent []float64
-	for range 3 {
+	for range 10 {
 		used := 0.0
 		if metered {
 			used = s.cpu(m)
