@@ -28,7 +28,7 @@ import (
 // conditions; these only end a test that would wait without end.
 const (
 	bootLimit = 15 * time.Minute
-	stepLimit = 20 * time.Minute
+	stepLimit = 40 * time.Minute
 )
 
 // patience are words for the kernel: systemd waits for devices longer than 90 s, as an emulated
