@@ -214,22 +214,35 @@ func (e *Environments) Activate(ctx context.Context, environment string) (string
 	return n.Dataset, e.activate(ctx, choose, n)
 }
 
-// chooser makes a boot loader start an environment.
-type chooser func(context.Context, *Environment) error
+// chooser makes a boot loader start an environment, whose files are below dir.
+type chooser func(ctx context.Context, n *Environment, dir string) error
 
 func (e *Environments) activate(ctx context.Context, choose chooser, n *Environment) error {
-	if err := choose(ctx, n); err != nil {
-		return err
+	if choose != nil {
+		dir, release := "", func() error { return nil }
+		if !n.Running {
+			var err error
+			if dir, release, err = e.mount(ctx, n.Dataset); err != nil {
+				return err
+			}
+		}
+		err := choose(ctx, n, dir)
+		if rerr := release(); err == nil {
+			err = rerr
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return e.run(ctx, "zpool", "set", "bootfs="+n.Dataset, e.Pool)
 }
 
-// loader finds what starts this machine. It refuses machines on which nothing that this package
-// changes decides what starts.
+// loader finds what starts this machine; nil needs nothing but bootfs. It refuses machines on which
+// nothing that this package changes decides what starts.
 func (e *Environments) loader(ctx context.Context) (chooser, error) {
 	switch {
 	case e.Menu: // it reads bootfs
-		return func(context.Context, *Environment) error { return nil }, nil
+		return nil, nil
 	case e.usesImages(ctx):
 		return e.activateImage, nil
 	case e.usesGRUB(ctx):

@@ -35,19 +35,7 @@ func (e *Environments) usesGRUB(ctx context.Context) bool {
 
 // activateGRUB makes the menu start an environment, with the newest kernel that it has modules
 // for. It can run again after an interruption.
-func (e *Environments) activateGRUB(ctx context.Context, n *Environment) (err error) {
-	dir := ""
-	if !n.Running {
-		var release func() error
-		if dir, release, err = e.mount(ctx, n.Dataset); err != nil {
-			return err
-		}
-		defer func() {
-			if rerr := release(); err == nil {
-				err = rerr
-			}
-		}()
-	}
+func (e *Environments) activateGRUB(ctx context.Context, n *Environment, dir string) error {
 	menu, err := e.output(ctx, "cat", grubMenu)
 	if err != nil {
 		return err

@@ -49,19 +49,7 @@ func (e *Environments) usesImages(ctx context.Context) bool {
 
 // activateImage makes the images of an environment those that systemd-boot starts, and first
 // builds one if the environment has none. It can run again after an interruption.
-func (e *Environments) activateImage(ctx context.Context, n *Environment) (err error) {
-	dir := ""
-	if !n.Running {
-		var release func() error
-		if dir, release, err = e.mount(ctx, n.Dataset); err != nil {
-			return err
-		}
-		defer func() {
-			if rerr := release(); err == nil {
-				err = rerr
-			}
-		}()
-	}
+func (e *Environments) activateImage(ctx context.Context, n *Environment, dir string) error {
 	line, err := e.output(ctx, "cat", dir+lineFile)
 	if err != nil {
 		return err
