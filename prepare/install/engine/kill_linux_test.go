@@ -191,10 +191,11 @@ func (m *machine) attach(image string) {
 	m.disks, m.images = append(m.disks, disk), append(m.images, image)
 	t.Cleanup(func() {
 		m.powerOff()
-		_ = exec.Command("partx", "-d", disk).Run()
+		m.forgetPartitions(disk)
 		_ = exec.Command("losetup", "-d", disk).Run()
 		_ = os.Remove("/dev/mapper") // if it is empty, as this test made it
 	})
+	m.forgetPartitions(disk) // of a file that the device had before
 	m.must("sgdisk", "-n", "1:0:0", disk)
 	// Who else reads the disk at this moment, such as a scan for devices, keeps partx from it.
 	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -208,6 +209,25 @@ func (m *machine) attach(image string) {
 		}
 		if time.Now().After(end) {
 			t.Fatalf("%sp1 does not exist after a minute of partx -u: %s", disk, said)
+		}
+	}
+}
+
+// forgetPartitions takes the partitions of a disk from the kernel. A loop device keeps them when its file is
+// detached, and partx -u adds nothing, without an error, where a kept partition overlaps. Who else reads a
+// partition at this moment keeps the kernel from it.
+func (m *machine) forgetPartitions(disk string) {
+	m.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		said, _ := exec.Command("partx", "-d", disk).CombinedOutput()
+		name := filepath.Base(disk)
+		kept, err := filepath.Glob("/sys/block/" + name + "/" + name + "p*")
+		if err == nil && len(kept) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			m.t.Errorf("the kernel keeps %q after a minute of partx -d: %s", kept, said)
+			return
 		}
 	}
 }
@@ -396,7 +416,7 @@ func (m *machine) plan(text string) *plan.Plan {
 func (m *machine) blank() {
 	m.t.Helper()
 	for i, d := range m.disks {
-		_ = exec.Command("partx", "-d", d).Run()
+		m.forgetPartitions(d)
 		m.must("fallocate", "-p", "-o", "0", "-l", strconv.FormatInt(24<<30, 10), m.images[i])
 		m.must("blockdev", "--flushbufs", d)
 	}
