@@ -3,9 +3,11 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -151,6 +153,35 @@ func TestFails(t *testing.T) {
 	}
 	if left := m.taken(); left != before {
 		t.Errorf("verify left behind:\n%s", left)
+	}
+}
+
+// TestKeptPartitions partitions a disk whose old partitions the kernel keeps. One run of partx leaves out
+// the new ones that overlap them.
+func TestKeptPartitions(t *testing.T) {
+	m := newMachine(t, 1)
+	m.must("sgdisk", "-n", "1:0:+10M", "-n", "2:0:+10M", "-n", "3:0:+10M", m.disk)
+	m.must("partx", "-u", m.disk)
+	m.must("fallocate", "-p", "-o", "0", "-l", strconv.Itoa(24<<30), m.images[0])
+	m.must("blockdev", "--flushbufs", m.disk)
+	p := m.plan(voidSpec)
+	m.powerOn()
+	record := m.begin(p, "kept")
+	nodes := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.ID == "nodes" })
+	if out, err := m.run(record, fmt.Sprintf("ENGINE_KILL=%d:mid", nodes+1)); err == nil ||
+		!strings.Contains(out, fmt.Sprintf("killed at %d\n", nodes+1)) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i := range 3 {
+		want := m.must("sgdisk", "-i", strconv.Itoa(i+1), m.disk)
+		size, err := os.ReadFile(fmt.Sprintf("/sys/class/block/%sp%d/size", filepath.Base(m.disk), i+1))
+		if err != nil || !strings.Contains(want, "Partition size: "+strings.TrimSpace(string(size))+" sectors") {
+			t.Errorf("the kernel has %q, %v, and the table\n%s", size, err, want)
+		}
+	}
+	log, err := os.ReadFile(record + "/log")
+	if n := strings.Count(string(log), "partx"); err != nil || n < 2 {
+		t.Errorf("partx ran %d times, so nothing was left out: %v", n, err)
 	}
 }
 

@@ -60,7 +60,7 @@ type Step struct {
 	// Again removes what an interrupted run of the step left. It runs before the step runs a
 	// second time, and destroys nothing else.
 	Again []string `json:"again,omitempty"`
-	// Await: the checks may take a minute to hold, and must hold twice.
+	// Await: the checks may take a minute to hold, and must hold twice. The step repeats until they do.
 	Await bool `json:"await,omitempty"`
 	// Local: the step is about the machine that installs; its checks say nothing of the system.
 	Local bool `json:"local,omitempty"`
