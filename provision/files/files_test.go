@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 )
@@ -129,7 +131,7 @@ func TestWhatCannotBePlacedIsRefused(t *testing.T) {
 			"leads out"},
 		"link to a parent link": {func(d string) error { return os.Symlink("bin/../../build", filepath.Join(d, "x")) },
 			"leads out"},
-		"FIFO": {func(d string) error { return syscall.Mkfifo(filepath.Join(d, "lib", "x"), 0o600) }, "lib/x is a FIFO"},
+		"FIFO": {func(d string) error { return unix.Mkfifo(filepath.Join(d, "lib", "x"), 0o600) }, "lib/x is a FIFO"},
 		"socket": {func(d string) error {
 			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 			if err != nil {
