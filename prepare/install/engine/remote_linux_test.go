@@ -59,8 +59,9 @@ func (r *remote) on() {
 
 func (r *remote) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(r.program, append([]string{"install"}, args...)...)
+	// A killed command leaves its SSH connection in TMPDIR, where "bakeoff clean" of another test would find it.
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.state, "BAKEOFF_STATE=" + r.state,
-		"BAKEOFF_CACHE=" + r.state, "BAKEOFF_SSH_CONFIG=" + r.server.Config, "TMPDIR=" + os.Getenv("TMPDIR")}
+		"BAKEOFF_CACHE=" + r.state, "BAKEOFF_SSH_CONFIG=" + r.server.Config, "TMPDIR=" + r.state}
 	return cmd
 }
 
