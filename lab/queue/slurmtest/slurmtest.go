@@ -120,13 +120,15 @@ func Start(ctx context.Context, dir, bakeoff string) (_ *Slurm, err error) {
 
 // write writes the configuration.
 func (s *Slurm) write(bakeoff string) error {
-	for _, d := range []string{"", "ctld", "m", "log", "cgroup", "node"} {
+	for _, d := range []string{"", "ctld", "m", "log", "cgroup", "node", "tmp"} {
 		if err := os.MkdirAll(filepath.Join(s.Dir, d), 0o755); err != nil {
 			return err
 		}
 	}
-	if err := os.Chmod(filepath.Join(s.Dir, "node"), 0o777|os.ModeSticky); err != nil {
-		return err
+	for _, d := range []string{"node", "tmp"} {
+		if err := os.Chmod(filepath.Join(s.Dir, d), 0o777|os.ModeSticky); err != nil {
+			return err
+		}
 	}
 	key := make([]byte, 128)
 	rand.Read(key)
@@ -155,11 +157,12 @@ func (s *Slurm) write(bakeoff string) error {
 		// No control groups: their folder is an empty one.
 		{filepath.Join(s.Dir, "cgroup.conf"), "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint=" +
 			filepath.Join(s.Dir, "cgroup") + "\n", 0o644},
-		// A node's own bakeoff: nodes share no folder.
+		// A node's own bakeoff: nodes share no folder but that of temporary files. The path of a socket
+		// in it is short, and a job that is killed leaves an SSH connection there.
 		{node, "#!/bin/sh\nexport SLURM_CONF=" + shell.Quote(s.Conf) + " BAKEOFF_CLUSTER=" +
 			shell.Quote(s.Cluster) + "\nd=" + shell.Quote(filepath.Join(s.Dir, "node")) + "/$(id -u).$SLURMD_NODENAME\n" +
 			"mkdir -p \"$d\"\nexport BAKEOFF_STATE=\"$d/state\" BAKEOFF_LOCK=\"$d/lock\" BAKEOFF_CACHE=\"$d/cache\" " +
-			"BAKEOFF_SSH_CONFIG=" + shell.Quote(s.SSHConfig()) + "\n" +
+			"BAKEOFF_SSH_CONFIG=" + shell.Quote(s.SSHConfig()) + " TMPDIR=" + shell.Quote(filepath.Join(s.Dir, "tmp")) + "\n" +
 			"exec " + shell.Quote(bakeoff) + " \"$@\"\n", 0o755},
 		{filepath.Join(s.Dir, "prolog"), "#!/bin/sh\n! [ -e " + shell.Quote(s.broken("")) + "\"$SLURMD_NODENAME\" ]\n",
 			0o755},
