@@ -18,13 +18,18 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/image"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn/local"
 )
 
+// images is the store of the kernel. The cache of each test is another one.
+var images = suite.ImageFolder()
+
 // home gives the test a state folder and a cache of its own, and returns the agent. The paths
-// of sockets are short. A controller that the test kills gets them from the environment.
+// of sockets are short. A controller that the test kills gets them from the environment. In the
+// machine's own cache, an environment would wait while a test of another package builds an image.
 func home(t *testing.T) (dir, agent string) {
 	t.Helper()
 	if testing.Short() {
@@ -47,6 +52,7 @@ func home(t *testing.T) (dir, agent string) {
 		}
 	})
 	t.Setenv("BAKEOFF_STATE", dir)
+	t.Setenv("BAKEOFF_CACHE", filepath.Join(dir, "cache"))
 	agent = filepath.Join(dir, "bakeoff-agent")
 	if err := suite.BuildAgent(agent); err != nil {
 		t.Fatal(err)
@@ -87,11 +93,27 @@ func box(t *testing.T, dir string, brand manifest.Brand, by ...string) string {
 				t.Skipf("needs %s: apt-get install qemu-system-x86 mmdebstrap e2fsprogs", program)
 			}
 		}
+		kernel(t, filepath.Join(dir, "cache"))
 		m["image"], m["ram"] = service(t, dir, root), 256
 		delete(m, "command")
 	}
 	write(t, file, m)
 	return file
+}
+
+// kernel puts the kernel of the machines into a cache.
+func kernel(t *testing.T, cache string) {
+	t.Helper()
+	store := image.Store{Dir: images, Host: local.Conn{}}
+	img, err := store.Kernel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, to := filepath.Dir(img.Modules), image.DirIn(cache)
+	err = errors.Join(os.MkdirAll(to, 0o755), os.Symlink(folder, filepath.Join(to, filepath.Base(folder))))
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // service writes the folder of a service with a root, whose program does nothing.
