@@ -19,7 +19,7 @@ func Loopback() netip.Addr {
 		return netip.MustParseAddr("127.0.0.1")
 	}
 	pid := os.Getpid()
-	return netip.AddrFrom4([4]byte{127, byte(1 + pid>>16&0x7f), byte(pid >> 8), byte(1 + pid&0x7f)})
+	return netip.AddrFrom4([4]byte{127, byte(1 + pid>>15&0x7f), byte(pid >> 7), byte(1 + pid&0x7f)})
 }
 
 // Stop has servers end by a signal, and waits until they have. patterns are of
