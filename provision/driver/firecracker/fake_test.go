@@ -370,7 +370,7 @@ func TestTapGoesWithoutItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer netns.Remove(context.Background(), here, name)
-	left := driver.Leftover{Label: "fb", Dir: t.TempDir()}
+	left := driver.Leftover{Label: fmt.Sprintf("fb-%d", os.Getpid()), Dir: t.TempDir()}
 	group, err := layout.Create(ctx, here, left.Label, cgroup.Limits{CPUSet: []int{0}})
 	if err != nil {
 		t.Fatal(err)
