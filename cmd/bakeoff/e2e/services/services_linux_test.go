@@ -25,6 +25,7 @@ import (
 	"bakeoff/provision/image/registry/registrytest"
 	"bakeoff/provision/service/build"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // limit bounds a build, which may have to make its base on a slow machine first.
@@ -268,14 +269,7 @@ func TestKeyboardEndsService(t *testing.T) {
 // machine boots a microVM under emulation until it serves the page.
 func machine(t *testing.T, words, kernel, initrd string, more ...string) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := fmt.Sprint("127.0.0.1:", sshtest.FreePort(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var console bytes.Buffer
