@@ -287,13 +287,17 @@ func (h Home) Bakeoff(t *testing.T, limit time.Duration, args ...string) (stdout
 func (h Home) LeavesNothing(t *testing.T) {
 	t.Helper()
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
-	left := slices.DeleteFunc(strings.SplitAfter(out, "\n"), func(line string) bool {
-		// clean lists the groups of guests of all homes, and tests beside those of MainApart kill supervisors.
-		return !strings.HasPrefix(line, "found ") || apart && strings.HasSuffix(line, "(guest of a killed supervisor)\n")
-	})
-	if code != 0 || out == "" || len(left) > 0 {
+	if code != 0 || out == "" || len(Leftovers(out)) > 0 {
 		t.Errorf("clean --dry-run: exit code %d\n%s%s", code, out, errs)
 	}
+}
+
+// Leftovers returns the lines of "bakeoff clean --dry-run" about what it would remove. It lists the control groups
+// of guests of all homes: those of tests beside MainApart, which kill supervisors, do not count.
+func Leftovers(out string) []string {
+	return slices.DeleteFunc(strings.SplitAfter(out, "\n"), func(line string) bool {
+		return !strings.HasPrefix(line, "found ") || apart && strings.HasSuffix(line, "(guest of a killed supervisor)\n")
+	})
 }
 
 // Holds asserts that a run holds.
