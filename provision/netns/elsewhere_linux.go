@@ -45,10 +45,17 @@ func Namesakes(name string) (out []Elsewhere) {
 	return out
 }
 
-// Remove removes the name. Nothing of the other mount namespace is executed.
+// Remove removes the name. Nothing of the other mount namespace is executed. If the process has ended, Remove
+// looks for others in its mount namespace.
 func (e Elsewhere) Remove() error {
-	return fault.Op(fmt.Sprintf("remove network namespace %s in the mount namespace of process %d", e.Name, e.PID),
-		onOwnThread(e.removeHere))
+	err := onOwnThread(e.removeHere)
+	for try := 0; try < 10 && errors.Is(err, os.ErrNotExist); try++ {
+		err = nil
+		for _, other := range Namesakes(e.Name) {
+			err = errors.Join(err, onOwnThread(other.removeHere))
+		}
+	}
+	return fault.Op(fmt.Sprintf("remove network namespace %s in the mount namespace of process %d", e.Name, e.PID), err)
 }
 
 // onOwnThread calls f in a thread that then ends. It is not the first one, which stands

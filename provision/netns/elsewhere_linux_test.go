@@ -82,6 +82,28 @@ func TestNamesInAnotherMountNamespace(t *testing.T) {
 	}
 }
 
+// A process that was found may end before the name is removed, while others are in its mount namespace.
+func TestNamesOfAProcessThatEnded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes network namespaces; run without -short")
+	}
+	if err := Check(t.Context(), host); err != nil {
+		t.Skip("needs ", err)
+	}
+	name := fmt.Sprintf("bo-d%d", os.Getpid())
+	c := view(t, "ip netns add "+name)
+	ended := exec.Command("true")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := (Elsewhere{Name: name, PID: ended.Process.Pid}).Remove(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(fmt.Sprintf("/proc/%d/root%s", c.Process.Pid, Path(name))); !os.IsNotExist(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
+
 // A file of that name is not a network namespace.
 func TestOnlyNamespacesAreNamesakes(t *testing.T) {
 	if testing.Short() {
