@@ -64,7 +64,7 @@ func pagesCommand(name, short, dir string, make func(root *cobra.Command) pages)
 func referencePages(root *cobra.Command) pages {
 	p := pages{
 		"commands.md":   commandsPage(root),
-		"exit-codes.md": exitCodesPage(),
+		"exit-codes.md": exitCodesPage(root),
 		"drivers.md":    driversPage(),
 		"workloads.md":  workloadsPage(),
 		"tools.md":      toolsPage(),
@@ -144,10 +144,10 @@ A script that accepts missing cells:
     case $? in 0|4) ;; *) exit 1 ;; esac
 `
 
-func exitCodesPage() []byte {
+func exitCodesPage(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Exit codes\n\n%s\n| exit code | meaning |\n|---|---|\n", generated)
-	for _, e := range cli.ExitMeanings {
+	for _, e := range cli.ExitMeanings(root) {
 		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
 	}
 	b.WriteString(exitCodesText)

@@ -49,7 +49,7 @@ func manPage(c *cobra.Command) []byte {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", escapeRoff(outdent(c.Example)))
 	}
 	b.WriteString(".SH EXIT STATUS\n")
-	for _, e := range cli.ExitMeanings {
+	for _, e := range cli.ExitMeanings(c) {
 		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.Code, escapeRoff(e.Meaning))
 	}
 	b.WriteString(".SH SEE ALSO\n")

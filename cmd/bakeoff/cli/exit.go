@@ -31,32 +31,60 @@ const (
 	ExitSignal    = 128 // and the number of the signal that ended it, as shells count
 )
 
-// ExitMeanings are the exit codes as help and manual explain them.
-var ExitMeanings = []struct {
+// ExitMeaning is what an exit code means, for all commands, or for one command only.
+type ExitMeaning struct {
 	Code    int
+	Command string // the command below bakeoff; "" is every command, and failOn every one with this flag
 	Meaning string
-}{
-	{ExitDone, "done"},
-	{ExitFailed, "bakeoff itself failed (not the measured program), or a run failed verification"},
-	{ExitInvalid, "the input is invalid"},
-	{ExitAsked, "a condition of --fail-on is true; bakeoff image: the named image or source does not exist; " +
-		"bakeoff install lint: lint found something; bakeoff replicate: a verdict does not hold on this machine"},
-	{ExitMissing, "done, with missing cells"},
-	{ExitNotFound, "a file, run, driver or workload does not exist"},
-	{ExitUndecided, "a condition of --fail-on is not decided (run --resume continues the run); bakeoff replicate: " +
-		"an answer is inconclusive, and all other verdicts hold"},
-	{ExitSignal + int(syscall.SIGINT),
+}
+
+const failOn = "--fail-on"
+
+var exitMeanings = []ExitMeaning{
+	{ExitDone, "", "done"},
+	{ExitFailed, "", "bakeoff itself failed (not the measured program), or a run failed verification"},
+	{ExitInvalid, "", "the input is invalid"},
+	{ExitAsked, failOn, "a condition of --fail-on is true"},
+	{ExitAbsent, "image", "the named image or source does not exist"},
+	{ExitFound, "install lint", "lint found something"},
+	{ExitFails, "replicate", "a verdict does not hold on this machine"},
+	{ExitMissing, "", "done, with missing cells"},
+	{ExitNotFound, "", "a file, run, driver or workload does not exist"},
+	{ExitUndecided, failOn, "a condition of --fail-on is not decided (run --resume continues the run)"},
+	{ExitUndecided, "replicate", "an answer is inconclusive, and all other verdicts hold"},
+	{ExitSignal + int(syscall.SIGINT), "",
 		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
-	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},
-	{ExitSignal + int(syscall.SIGHUP), "interrupted because the terminal was closed (SIGHUP)"},
-	{ExitSignal + int(syscall.SIGPIPE), "interrupted because the output pipe was closed (SIGPIPE)"},
+	{ExitSignal + int(syscall.SIGTERM), "", "interrupted by SIGTERM"},
+	{ExitSignal + int(syscall.SIGHUP), "", "interrupted because the terminal was closed (SIGHUP)"},
+	{ExitSignal + int(syscall.SIGPIPE), "", "interrupted because the output pipe was closed (SIGPIPE)"},
+}
+
+// ExitMeanings returns the exit codes that c can end with, each once. The root command has those of all
+// commands.
+func ExitMeanings(c *cobra.Command) (out []ExitMeaning) {
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	for _, e := range exitMeanings {
+		switch {
+		case e.Command == "" || e.Command == failOn && (!c.HasParent() || c.Flags().Lookup(failOn[2:]) != nil):
+		case !c.HasParent():
+			e.Meaning = "bakeoff " + e.Command + ": " + e.Meaning
+		case path != e.Command && !strings.HasPrefix(path, e.Command+" "):
+			continue
+		}
+		if last := len(out) - 1; last >= 0 && out[last].Code == e.Code {
+			out[last].Meaning += "; " + e.Meaning
+			continue
+		}
+		out = append(out, e)
+	}
+	return out
 }
 
 // PrintExitCodes writes them after the help of c.
 func PrintExitCodes(c *cobra.Command) {
 	out := c.OutOrStdout()
 	fmt.Fprintln(out, "\nExit codes:")
-	for _, e := range ExitMeanings {
+	for _, e := range ExitMeanings(c) {
 		fmt.Fprintf(out, "  %-4d %s\n", e.Code, e.Meaning)
 	}
 }
