@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/firstgc"
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/archive"
 	"bakeoff/cmd/bakeoff/cli"
@@ -90,6 +91,9 @@ does not make the page of a month again if its runs did not change.`,
   bakeoff site build --store store --output /srv/www/runs`,
 		Args: cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if !watch {
+				firstgc.Then(300)
+			}
 			if store != "" {
 				if len(args) > 0 || watch || opt.Drafts || opt.Future || opt.Theme != "" {
 					return cli.Usage(c, fmt.Errorf("--store builds the site of a store: it can be used only with --output, --force "+

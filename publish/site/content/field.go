@@ -84,8 +84,10 @@ var hiding = map[string]string{"draft": "draft", "published": "published", "publ
 // invisible reports whether a character has no shape: a control or format character, or one
 // that changes that before it.
 func invisible(r rune) bool {
-	return r != '\n' && r != '\r' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf,
-		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+	if r < '\u00ad' { // the first character of the tables
+		return unicode.IsControl(r) && r != '\n' && r != '\r' && r != '\t'
+	}
+	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
 // visible returns a text without its invisible characters.

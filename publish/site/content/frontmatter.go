@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
@@ -42,7 +41,10 @@ func Parse(text []byte, src Source) (Doc, error) {
 		d.addWarning("the text is not UTF-8; bakeoff replaces the bytes that are not", "convert the file to UTF-8")
 	}
 	text = bytes.TrimLeftFunc(text, invisible) // a byte order mark is one
-	head := []byte(visible(string(text[:min(len(text), maxFront)])))
+	head := text[:min(len(text), maxFront)]
+	if bytes.ContainsFunc(head, invisible) {
+		head = []byte(visible(string(head)))
+	}
 	kind, line := foreign(head)
 	if first, _, _ := bytes.Cut(text, []byte("\n")); kind == "" && !IsHTML(src.File) && !beginsFront(first) {
 		if line = hidingLine(head); line > 0 {
@@ -195,11 +197,8 @@ func (d *Doc) complete(src Source) {
 	}
 }
 
-// markup is a shortcode of Hugo, or a tag of Jekyll. In quotes of code it is text.
-var markup = lazy.Compile("^[^`]*(?:\\{\\{[<%]|\\{% )")
-
-// markupLine returns the first line of a text in Markdown with such markup outside of blocks of
-// code; 0 if there is none.
+// markupLine returns the first line of a text in Markdown with a shortcode of Hugo, or a tag of Jekyll, outside
+// of blocks of code and before the first quote of code; 0 if there is none.
 func markupLine(body []byte) int {
 	number, fence := 0, ""
 	for line := range bytes.Lines(body) {
@@ -213,8 +212,11 @@ func markupLine(body []byte) int {
 		case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
 			fence = text[:3]
 		case bytes.HasPrefix(line, []byte("    ")), bytes.HasPrefix(line, []byte("\t")):
-		case markup.MatchString(text):
-			return number
+		default:
+			text, _, _ = strings.Cut(text, "`")
+			if strings.Contains(text, "{{<") || strings.Contains(text, "{{%") || strings.Contains(text, "{% ") {
+				return number
+			}
 		}
 	}
 	return 0
