@@ -40,8 +40,8 @@ func TestExitMeanings(t *testing.T) {
 	for _, e := range ExitMeanings(root) {
 		all += e.Meaning + "\n"
 	}
-	for _, want := range []string{"a condition of --fail-on is true; bakeoff image: the named", "bakeoff install lint: lint found",
-		"bakeoff replicate: an answer"} {
+	for _, want := range []string{"a condition of --fail-on is true; bakeoff image: the named",
+		"bakeoff install lint: lint found", "bakeoff replicate: an answer"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the root command lacks %q in\n%s", want, all)
 		}
