@@ -264,6 +264,9 @@ func TestMirrorGone(t *testing.T) {
 			if n := mirror.refused.Load(); n > 0 || !mirror.gone() {
 				t.Errorf("%d requests after the mirror was gone", n)
 			}
+			if _, err := os.Stat(m.dir + "/keep/synced"); err != nil {
+				t.Errorf("the base system was noted as installed before the pool had written it: %v", err)
+			}
 			root := m.dir + "/keep/pool/zroot/ROOT/" + system
 			for _, name := range c.files {
 				if _, err := os.Stat(root + name); err != nil {

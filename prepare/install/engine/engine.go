@@ -283,6 +283,13 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 	if err := e.settled(ctx, s); err != nil {
 		return err
 	}
+	// A power cut takes away what the pool has not written yet, such as modes of files that tar extracted, and
+	// no check of the step would see that.
+	if s.ID == "base" {
+		if _, err := e.output(ctx, "zpool", "sync", e.Plan.Pool); err != nil {
+			return err
+		}
+	}
 	return e.append(Line{Event: eventDone, Step: s.ID})
 }
 

@@ -116,6 +116,9 @@ var poolOptions = []string{"ashift", "autotrim", "compatibility"}
 
 func (f *fake) zpool(args []string) error {
 	switch args[0] {
+	case "sync":
+		_, _, err := f.imported(args[1])
+		return errors.Join(err, os.WriteFile(f.keep+"/synced", nil, 0o600))
 	case "create":
 		o, rest := options(args[1:], "oOmR")
 		name, devices := rest[0], rest[1:]
