@@ -42,6 +42,8 @@ type Engine struct {
 	Conn    conn.Conn
 	Secrets *Secrets
 	Say     func(line string) // progress, for a person
+
+	opened []*plan.Step // those with a flush that are not released
 }
 
 // Run executes the steps that are not done, in order. When a step fails, or ctx ends, it
@@ -64,6 +66,10 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err != nil {
 			return e.fail(s, err)
 		}
+		if s.Flush != nil {
+			e.opened = append(e.opened, s)
+		}
+		e.opened = slices.DeleteFunc(e.opened, func(o *plan.Step) bool { return o.ID == s.Releases })
 	}
 	return e.append(Line{Event: eventEnd})
 }
@@ -96,7 +102,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 func (e *Engine) havePrograms(ctx context.Context) error {
 	argv := []string{"which"}
 	for _, s := range e.Plan.Steps {
-		all := [][]string{s.Argv, s.Undo, s.Again}
+		all := [][]string{s.Argv, s.Undo, s.Again, s.Flush}
 		for _, p := range s.Programs {
 			all = append(all, []string{p})
 		}
@@ -250,7 +256,7 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 		case interrupted && s.Redo:
 		case seen.state == satisfied:
 			if state != eventDone {
-				return e.append(Line{Event: eventDone, Step: s.ID, Note: "was satisfied"})
+				return e.done(ctx, s, "was satisfied")
 			}
 			return nil
 		case seen.state == conflicting && slices.Equal(s.Argv, s.Checks[0].Argv): // the step only looks
@@ -283,14 +289,23 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 	if err := e.settled(ctx, s); err != nil {
 		return err
 	}
-	// A power cut takes away what the pool has not written yet, such as modes of files that tar extracted, and
-	// no check of the step would see that.
-	if s.ID == "base" {
-		if _, err := e.output(ctx, "zpool", "sync", e.Plan.Pool); err != nil {
+	return e.done(ctx, s, "")
+}
+
+// done notes a step as done after what it wrote is on the disk: a power cut takes away the rest, and many checks
+// would not see that.
+func (e *Engine) done(ctx context.Context, s *plan.Step, note string) error {
+	for i, o := range e.opened {
+		same := func(b *plan.Step) bool { return slices.Equal(b.Flush, o.Flush) }
+		if s.Departs || slices.ContainsFunc(e.opened[:i], same) {
+			continue
+		}
+		flush := plan.Step{ID: "flush " + o.ID}
+		if err := e.execute(ctx, &flush, o.Flush); err != nil {
 			return err
 		}
 	}
-	return e.append(Line{Event: eventDone, Step: s.ID})
+	return e.append(Line{Event: eventDone, Step: s.ID, Note: note})
 }
 
 // haveRoom refuses a file system that has too little free space.

@@ -23,7 +23,7 @@ var bsdFakes = map[string]func(f *fake, args []string) error{
 	"installboot": (*fake).installboot, "modload": (*fake).modload, "modstat": (*fake).modstat, "cksum": (*fake).cksum,
 	"mount": (*fake).bsdMount, "umount": (*fake).bsdUmount, "swapctl": (*fake).swapctl, "chroot": (*fake).bsdChroot,
 	"zpool": (*fake).zpool, "zfs": (*fake).zfs, "zdb": (*fake).zdb, "sysctl": (*fake).bsdSysctl,
-	"ftp": (*fake).ftp, "shutdown": (*fake).bsdShutdown,
+	"ftp": (*fake).ftp, "shutdown": (*fake).bsdShutdown, "sync": (*fake).bsdSync,
 }
 
 func bsdDisk() string { return os.Getenv("FAKE_DISK") }
@@ -212,7 +212,7 @@ func (*fake) newfsMSDOS(args []string) error {
 
 // newfs makes an empty file system, which is a folder.
 func (f *fake) newfs([]string) error {
-	return errors.Join(os.RemoveAll(f.keep+"/ffs"), os.Mkdir(f.keep+"/ffs", 0o755))
+	return errors.Join(os.RemoveAll(f.keep+"/ffs"), os.Mkdir(f.keep+"/ffs", 0o755), f.flush("ffs"))
 }
 
 func (f *fake) installboot([]string) error {
@@ -268,6 +268,17 @@ func (*fake) cksum(args []string) error {
 	return nil
 }
 
+// bsdSync flushes everything that is mounted.
+func (f *fake) bsdSync([]string) error {
+	mounts, _ := os.ReadFile(f.run + "/mounts")
+	var all []error
+	for line := range strings.Lines(string(mounts)) {
+		kind := strings.Fields(line)[4]
+		all = append(all, f.flush(map[string]string{"msdos": "esp/bsd", "ffs": "ffs", "zfs": "pool/rpool"}[kind]))
+	}
+	return errors.Join(all...)
+}
+
 // bsdMount shows folders in place of file systems.
 func (f *fake) bsdMount(args []string) error {
 	if len(args) == 0 {
@@ -302,6 +313,9 @@ func (f *fake) bsdMount(args []string) error {
 
 func (f *fake) bsdUmount(args []string) error {
 	at := args[len(args)-1]
+	if err := f.bsdSync(nil); err != nil {
+		return err
+	}
 	if err := syscall.Unmount(at, 0); err != nil {
 		return fmt.Errorf("%s: not currently mounted: %w", at, err)
 	}

@@ -30,7 +30,7 @@ var fakes = map[string]func(f *fake, args []string) error{
 	"hostid": (*fake).hostid, "xbps-install": (*fake).xbpsInstall, "xbps-query": (*fake).xbpsQuery,
 	"chroot": (*fake).chroot, "cryptsetup": (*fake).cryptsetup, "mount": (*fake).mount, "umount": (*fake).umount,
 	"efibootmgr": (*fake).efibootmgr, "curl": (*fake).curl, "mmdebstrap": (*fake).mmdebstrap,
-	"apt-get": (*fake).aptGet, "dpkg-deb": (*fake).dpkgDeb,
+	"apt-get": (*fake).aptGet, "dpkg-deb": (*fake).dpkgDeb, "sync": (*fake).sync,
 }
 
 // fake is the state of the programs. keep outlives the machine, run does not.
@@ -388,7 +388,7 @@ func (f *fake) chroot(args []string) error {
 	return fmt.Errorf("failed to run command '%s': No such file or directory", args[0])
 }
 
-// replaceLine replaces the line of a name.
+// replaceLine replaces the line of a name. As with the real programs, a kill leaves the old file or the new one.
 func replaceLine(file, name, rest string) error {
 	b, err := os.ReadFile(file)
 	if err != nil {
@@ -400,7 +400,36 @@ func replaceLine(file, name, rest string) error {
 			out.WriteString(line)
 		}
 	}
-	return os.WriteFile(file, []byte(out.String()+name+":"+rest+"\n"), 0o600)
+	next := file + "+"
+	return errors.Join(os.WriteFile(next, []byte(out.String()+name+":"+rest+"\n"), 0o600), os.Rename(next, file))
+}
+
+// flush archives what a file system holds at this moment, for the machine to find after a power cut.
+func (f *fake) flush(what string) error {
+	to := f.keep + "/flushed/" + strings.ReplaceAll(what, "/", "-") + ".tar"
+	next := fmt.Sprintf("%s.%d", to, os.Getpid())
+	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		return err
+	}
+	if out, err := exec.Command("/bin/tar", "-C", f.keep, "-cf", next, what).CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return os.Rename(next, to)
+}
+
+// sync flushes an ESP, or what is mounted.
+func (f *fake) sync(args []string) error {
+	if len(args) == 2 && args[0] == "-f" {
+		return f.flush("esp/" + filepath.Base(args[1]))
+	}
+	var all []error
+	for _, what := range []string{"esp/*", "pool/*"} {
+		dirs, _ := filepath.Glob(f.keep + "/" + what)
+		for _, dir := range dirs {
+			all = append(all, f.flush(strings.TrimPrefix(dir, f.keep+"/")))
+		}
+	}
+	return errors.Join(all...)
 }
 
 // real runs the program that a fake hides.
@@ -480,6 +509,9 @@ func (f *fake) umount(args []string) error {
 	if esp := filepath.Base(args[len(args)-1]); strings.HasPrefix(esp, "efi") {
 		device, err := os.ReadFile(f.run + "/esp-" + esp)
 		if err != nil {
+			return err
+		}
+		if err := f.flush("esp/" + esp); err != nil {
 			return err
 		}
 		dirs, _ := filepath.Glob(f.keep + "/esp/" + esp + "/*")

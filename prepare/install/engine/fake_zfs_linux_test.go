@@ -117,8 +117,10 @@ var poolOptions = []string{"ashift", "autotrim", "compatibility"}
 func (f *fake) zpool(args []string) error {
 	switch args[0] {
 	case "sync":
-		_, _, err := f.imported(args[1])
-		return errors.Join(err, os.WriteFile(f.keep+"/synced", nil, 0o600))
+		if _, _, err := f.imported(args[1]); err != nil {
+			return err
+		}
+		return f.flush("pool/" + args[1])
 	case "create":
 		o, rest := options(args[1:], "oOmR")
 		name, devices := rest[0], rest[1:]
@@ -153,7 +155,8 @@ func (f *fake) zpool(args []string) error {
 			p.KeySum = hex.EncodeToString(sum[:])
 		}
 		p.HostID = f.hostID()
-		if err := os.RemoveAll(f.keep + "/pool/" + name); err != nil {
+		if err := errors.Join(os.RemoveAll(f.keep+"/pool/"+name), os.MkdirAll(f.keep+"/pool/"+name, 0o755),
+			f.flush("pool/"+name)); err != nil {
 			return err
 		}
 		if err := f.writeLabels(p); err != nil {
@@ -194,7 +197,7 @@ func (f *fake) zpool(args []string) error {
 			}
 		}
 		if p.Exported = true; !i.ReadOnly {
-			if err := f.writeLabels(p); err != nil {
+			if err := errors.Join(f.flush("pool/"+args[1]), f.writeLabels(p)); err != nil {
 				return err
 			}
 		}
@@ -220,7 +223,8 @@ func (f *fake) zpool(args []string) error {
 	return fmt.Errorf("unrecognized command '%s'", args[0])
 }
 
-// change changes an imported pool.
+// change changes an imported pool, as the real one does: with a transaction group, which has all that
+// was written before.
 func (f *fake) change(pool string, do func(p *fakePool) error) error {
 	i, p, err := f.imported(pool)
 	switch {
@@ -232,7 +236,7 @@ func (f *fake) change(pool string, do func(p *fakePool) error) error {
 	if err := do(p); err != nil {
 		return err
 	}
-	return f.writeLabels(p)
+	return errors.Join(f.flush("pool/"+pool), f.writeLabels(p))
 }
 
 func (f *fake) mountpoint(i *imported, p *fakePool, set string) string {

@@ -66,13 +66,13 @@ func childMain() int {
 
 // killer ends its own process by kill -9 in the middle of the command of a step (mid), the
 // first one to run that is not before step, or after it
-// (ran), or after the line of the journal that follows (noted).
+// (ran), or before the first command that follows its next line in the journal (noted).
 type killer struct {
 	conn.Conn
 	record *Record
 	step   int
 	how    string
-	armed  bool
+	armed  int // lines of the journal when the command ran
 }
 
 func (k *killer) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
@@ -82,7 +82,7 @@ func (k *killer) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 			os.Exit(3)
 		}
 	}
-	if k.armed {
+	if k.armed > 0 && len(k.record.Lines) > k.armed {
 		die()
 	}
 	if cmd.Argv[0] == os.Getenv("ENGINE_LOST") { // the connection is lost while the program runs
@@ -94,7 +94,7 @@ func (k *killer) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		begun := last.Event == eventStart && last.Step == s.ID || s.Releases != ""
 		return begun && slices.Equal(cmd.Argv, s.Argv)
 	})
-	if k.how == "" || at < k.step {
+	if k.how == "" || k.armed > 0 || at < k.step {
 		return k.Conn.Exec(ctx, cmd)
 	}
 	fmt.Printf("killed at %d\n", at)
@@ -109,7 +109,7 @@ func (k *killer) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	case "mid", "ran":
 		die()
 	default:
-		k.armed = true
+		k.armed = len(k.record.Lines)
 	}
 	return exit, err
 }
@@ -181,19 +181,10 @@ func killedUntil(t *testing.T, m *machine, p *plan.Plan, stride int, endState fu
 			if err == nil {
 				break
 			}
-			if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) ||
-				ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-				t.Fatalf("killed at step %d, %s: %v\n%s", i, p.Steps[max(0, i-1)].ID, err, out)
-			}
-			_, at, _ := strings.Cut(out, "killed at ")
-			at, _, _ = strings.Cut(at, "\n")
-			if i, err = strconv.Atoi(at); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			m.unlocked(record)
+			i = m.killedAt(record, out, err)
 			killed++
 			if killed%5 == 0 { // the machine goes too
-				m.powerOff()
+				m.cutPower()
 				m.powerOn()
 				cut++
 			}
@@ -209,6 +200,72 @@ func killedUntil(t *testing.T, m *machine, p *plan.Plan, stride int, endState fu
 			t.Errorf("the end differs:\n%s", firstDifference(want, got))
 		}
 	}
+}
+
+// TestPowerCut cuts the power right after each step that is noted as done and that resume would not repeat,
+// because later steps change what its checks see or it has none. What the step wrote is there.
+func TestPowerCut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device, and cuts the power many times")
+	}
+	for _, c := range []struct {
+		name string
+		plan func(m *machine) *plan.Plan
+		end  func(m *machine) string
+	}{
+		{"debian", func(m *machine) *plan.Plan { return m.plan(debianSpec) }, (*machine).endState},
+		{"netbsd", func(m *machine) *plan.Plan { m.asNetBSD(); return m.bsdPlan("") }, (*machine).bsdState},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMachine(t, 1)
+			p := c.plan(m)
+			m.powerOn()
+			if out, err := m.run(m.begin(p, "straight")); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			want := c.end(m)
+			m.powerOff()
+			m.blank()
+			m.powerOn()
+			record, cuts, at := m.begin(p, "cut"), 0, -1
+			for i, s := range p.Steps {
+				if i <= at || s.Local || s.Releases != "" || len(s.Checks) > 0 && !s.Once {
+					continue
+				}
+				out, err := m.run(record, fmt.Sprintf("ENGINE_KILL=%d:noted", i))
+				if at = m.killedAt(record, out, err); at < i {
+					t.Fatalf("%s: killed at %d", s.ID, at)
+				}
+				m.cutPower()
+				m.powerOn()
+				cuts++
+			}
+			if out, err := m.run(record); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if got := c.end(m); got != want {
+				t.Errorf("the end differs after %d power cuts:\n%s", cuts, firstDifference(want, got))
+			}
+			t.Logf("%d power cuts", cuts)
+		})
+	}
+}
+
+// killedAt is the step at which an installation was killed, after its folder is free.
+func (m *machine) killedAt(record, out string, err error) int {
+	m.t.Helper()
+	if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) ||
+		ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		m.t.Fatalf("not killed: %v\n%s", err, out)
+	}
+	_, at, _ := strings.Cut(out, "killed at ")
+	at, _, _ = strings.Cut(at, "\n")
+	i, err := strconv.Atoi(at)
+	if err != nil {
+		m.t.Fatalf("%v\n%s", err, out)
+	}
+	m.unlocked(record)
+	return i
 }
 
 // unlocked waits until a killed engine's folder is free: a program that was just being started

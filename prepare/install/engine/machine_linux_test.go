@@ -203,6 +203,17 @@ func (m *machine) powerOff() {
 	}
 }
 
+// cutPower ends the namespace, and takes away what its file systems had not written to the disk.
+func (m *machine) cutPower() {
+	m.powerOff()
+	flushed, _ := filepath.Glob(m.dir + "/keep/flushed/*.tar")
+	for _, archive := range flushed {
+		what, _, _ := strings.Cut(m.must("tar", "-tf", archive), "\n") // its first entry
+		m.must("rm", "-rf", m.dir+"/keep/"+what)
+		m.must("tar", "-C", m.dir+"/keep", "-xpf", archive)
+	}
+}
+
 // run runs the engine in the namespace, and returns its output and exit status.
 func (m *machine) run(record string, env ...string) (string, error) {
 	self, _ := os.Executable()
@@ -318,7 +329,7 @@ func (m *machine) blank() {
 		m.must("fallocate", "-p", "-o", "0", "-l", strconv.FormatInt(24<<30, 10), m.images[i])
 		m.must("blockdev", "--flushbufs", d)
 	}
-	for _, name := range []string{"pool", "esp", "nvram", "ffs", "bootblocks"} {
+	for _, name := range []string{"pool", "esp", "nvram", "ffs", "bootblocks", "flushed"} {
 		if err := os.RemoveAll(m.dir + "/keep/" + name); err != nil {
 			m.t.Fatal(err)
 		}

@@ -297,6 +297,7 @@ func (r *recipe) esp() {
 		s := r.run("esp-mount"+n, "mount the ESP", "mount", "-o", "umask=0077", dev, to).
 			check("findmnt", "-n", "-o", "TARGET", to).expect(to).undo("umount", to)
 		s.ReadOnly = []string{"mount", "-o", "ro", dev, to}
+		s.Flush = []string{"sync", "-f", to}
 	}
 }
 

@@ -239,6 +239,7 @@ func (r *recipe) poolOf(id, purpose, name string, devices, create []string) {
 		s.check("zpool", "list", "-HPv", "-o", "name", name).expect(dev)
 	}
 	s.ReadOnly = slices.Concat([]string{"zpool", "import", "-o", "readonly=on", "-N", "-R", target}, from, []string{name})
+	s.Flush = []string{"zpool", "sync", name}
 }
 
 func (r *recipe) dataset(id, purpose, name string, properties ...string) {

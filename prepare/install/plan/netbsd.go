@@ -48,9 +48,9 @@ func (r *recipe) netbsdZFS() {
 	for _, m := range [][3]string{{"msdos", "NAME=EFI", esp}, {"ffs", "NAME=boot", boot}} {
 		f := r.run("folder-"+m[0], "make a mount point", "mkdir", "-p", m[2]).check("test", "-d", m[2])
 		f.Local, f.Reopen = true, true
-		r.run("mount-"+m[0], "mount it", "mount", "-t", m[0], m[1], m[2]).
-			check("mount").expect("on "+m[2]+" type").replaces().undo("umount", m[2]).
-			ReadOnly = []string{"mount", "-r", "-t", m[0], m[1], m[2]}
+		s = r.run("mount-"+m[0], "mount it", "mount", "-t", m[0], m[1], m[2]).
+			check("mount").expect("on "+m[2]+" type").replaces().undo("umount", m[2])
+		s.ReadOnly, s.Flush = []string{"mount", "-r", "-t", m[0], m[1], m[2]}, []string{"sync"}
 	}
 	r.run("loader-folder", "make the folder of the loader", "mkdir", "-p", esp+"/EFI/BOOT")
 	for _, f := range [][3]string{{"loader", "/usr/mdec/bootx64.efi", esp + "/EFI/BOOT/BOOTX64.EFI"},
@@ -86,9 +86,10 @@ func (r *recipe) netbsdZFS() {
 		expect("legacy")
 	s = r.run("altroot", "make its mount point", "mkdir", "-p", altroot).check("test", "-d", altroot)
 	s.Local, s.Reopen = true, true
-	r.run("mount-root", "mount it", "mount", "-t", "zfs", root, altroot).
-		check("mount").expect(root+" on "+altroot).replaces().undo("umount", altroot).
-		ReadOnly = []string{"mount", "-r", "-t", "zfs", root, altroot}
+	s = r.run("mount-root", "mount it", "mount", "-t", "zfs", root, altroot).
+		check("mount").expect(root+" on "+altroot).replaces().undo("umount", altroot)
+	s.ReadOnly = []string{"mount", "-r", "-t", "zfs", root, altroot}
+	s.Flush = []string{"sync"} // the zpool of NetBSD has no sync; sync(2) commits the log of the dataset
 	for _, s := range r.spec.Sets {
 		r.run("set-"+s, "unpack the set", "tar", "-xpf", sets+"/"+s+".tar.xz", "-C", altroot)
 	}

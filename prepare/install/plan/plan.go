@@ -50,7 +50,10 @@ type Step struct {
 	Destroys string   `json:"destroys,omitempty"`
 	Needs    []string `json:"needs,omitempty"` // ids of steps
 	Checks   []Check  `json:"checks,omitempty"`
-	Undo     []string `json:"undo,omitempty"`     // releases what the step took; never destroys
+	Undo     []string `json:"undo,omitempty"` // releases what the step took; never destroys
+	// Flush writes to the disk what is still in memory of the files below what the step opened. Until that is
+	// released, it runs after the command of each later step, before the step is noted as done.
+	Flush    []string `json:"flush,omitempty"`
 	ReadOnly []string `json:"readonly,omitempty"` // what verify runs in place of Argv
 	Releases string   `json:"releases,omitempty"` // the step runs the undo of this one
 	// Once: later steps change what the checks see, so that they hold only right after it.
@@ -252,6 +255,10 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	b.WriteString("Each step needs the step before it.\n")
+	if slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Flush != nil }) {
+		b.WriteString("A command after \"flush\" runs after each later step until the undo of its own step: what is noted " +
+			"as done\nmust be on the disk when the power fails.\n")
+	}
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, quote(s.Argv))
 		if s.Dir != "" {
@@ -278,6 +285,9 @@ func (p *Plan) String() string {
 		}
 		if s.Undo != nil {
 			fmt.Fprintf(&b, "   undo:     %s\n", quote(s.Undo))
+		}
+		if s.Flush != nil {
+			fmt.Fprintf(&b, "   flush:    %s\n", quote(s.Flush))
 		}
 	}
 	for i, a := range p.After {
