@@ -2,9 +2,12 @@ package plan
 
 import (
 	"cmp"
+	_ "embed" // of the script
 	"path"
 	"slices"
 	"strings"
+
+	"bakeoff/prepare/install/spec"
 )
 
 // debianZFS is the recipe debian-zfs: Debian 12 or 13 with an encrypted root on ZFS, started
@@ -265,12 +268,19 @@ func (r *recipe) debianConfigure(root string) {
 	}
 }
 
+//go:embed apt-rest.sh
+var aptRest string
+
+// aptRest is the script that completes an interrupted installation of packages.
+func (r *recipe) aptRest() string { return cmp.Or(r.downloads(), spec.DownloadDir) + "/apt-rest" }
+
 // apt adds a step that installs packages into the new system. It builds no initramfs: that
 // of the kernel's package would fail, as the module of ZFS comes later.
 func (r *recipe) apt(id, purpose string, packages ...string) {
 	r.download = append(r.download, packages...)
 	s := r.in(id, purpose, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "INITRD=No", "apt-get", "install",
 		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold"}, packages...)...)
+	s.Redo, s.Again = true, []string{"sh", r.aptRest(), target}
 	for _, p := range packages {
 		s.check("chroot", target, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}.", p).expect("ii").replaces()
 	}
@@ -288,6 +298,9 @@ func (r *recipe) debianPackages() {
 	// apt-get refuses to work after an interruption until dpkg has read its own journal.
 	r.in("dpkg-settle", "let dpkg end what was interrupted", "dpkg", "--set-selections").
 		check("find", target+"/var/lib/dpkg/updates", "-type", "f").replaces().nothing()
+	rest := r.write("rest-script", "write a script that completes interrupted installations of packages", "0755",
+		r.aptRest(), strings.TrimSuffix(aptRest, "\n"))
+	rest.Local, rest.Programs = true, []string{"sed", "tr"}
 	if dir := r.downloads(); dir != "" {
 		r.run("lists", "give the new system the lists of packages", "cp", "-a", dir+aptLists+"/.", target+aptLists)
 		r.run("cache", "give it the downloaded packages", "cp", "-a", dir+aptArchives+"/.", target+aptArchives)
@@ -295,7 +308,7 @@ func (r *recipe) debianPackages() {
 		r.in("apt-update", "read the lists of packages", "apt-get", "update", "--error-on=any")
 	}
 	r.in("upgrade", "bring the base system up to date", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "full-upgrade",
-		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold")
+		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold").Again = []string{"sh", r.aptRest(), target}
 	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
 		"efibootmgr"}
 	if r.swapGiB > 0 {
