@@ -109,7 +109,7 @@ func pairBlocks(us, them series, m sample.Metric, trials int) ([]block, stats.Tr
 	if m.Better == sample.Lower {
 		worst = math.Inf(1)
 	}
-	var blocks []block
+	blocks := make([]block, 0, len(us)/2) // each side has two trials in most blocks
 	t := stats.Trials{Value: make([]float64, 0, len(us)+len(them)), Side: make([]int8, 0, len(us)+len(them))}
 	for len(us) > 0 && len(them) > 0 {
 		at := min(us[0].Block, them[0].Block)
