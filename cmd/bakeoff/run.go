@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -192,6 +193,8 @@ func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 	if err != nil {
 		return interruptedEnd(ctx, s, err)
 	}
+	// The page takes the most memory, and no trial is running any more.
+	defer debug.SetGCPercent(debug.SetGCPercent(50))
 	if err := report.Write(s.Dir, offline.PageOption(versionString(), f.sort)); err != nil {
 		return howToGoOn(s, err)
 	}
