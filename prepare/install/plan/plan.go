@@ -256,8 +256,8 @@ func (p *Plan) String() string {
 	}
 	b.WriteString("Each step needs the step before it.\n")
 	if slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Flush != nil }) {
-		b.WriteString("A command after \"flush\" runs after each later step until the undo of its own step: what is noted " +
-			"as done\nmust be on the disk when the power fails.\n")
+		b.WriteString("The command in a line \"flush\" runs after each later step, until the step of the line is " +
+			"released: a power\ncut then takes away nothing that a completed step wrote.\n")
 	}
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, quote(s.Argv))
