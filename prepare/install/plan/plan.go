@@ -60,7 +60,7 @@ type Step struct {
 	Once bool `json:"once,omitempty"`
 	// Redo: after an interruption in the middle, the step runs again whatever its checks say.
 	Redo bool `json:"redo,omitempty"`
-	// Again removes what an interrupted run of the step left. It runs before the step runs a
+	// Again removes or completes what an interrupted run of the step left. It runs before the step runs a
 	// second time, and destroys nothing else.
 	Again []string `json:"again,omitempty"`
 	// Await: the checks may take a minute to hold, and must hold twice. The step repeats until they do.
