@@ -197,7 +197,12 @@ find . -xdev -printf '%%P\t%%y %%m %%U:%%G %%l\n' | sort
 find . -xdev -type f -print0 | sort -z | xargs -0 sha256sum | sed 's/^\([0-9a-f]*\)  .*\.\/\(.*\)$/\2\t\1/'
 cd /
 umount /mnt/boot/efi /mnt
-zpool export zroot`, diskSerials[0], passPool))
+i=0 # the pool may stay busy for a moment
+until zpool export zroot 2>/run/busy; do
+	i=$((i + 1))
+	[ $i -lt 60 ] || { cat /run/busy; exit 1; }
+	sleep 1
+done`, diskSerials[0], passPool))
 }
 
 // changing are files whose content differs between two installations by the same plan: keys,
