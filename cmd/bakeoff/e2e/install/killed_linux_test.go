@@ -206,9 +206,10 @@ done`, diskSerials[0], passPool))
 }
 
 // changing are files whose content differs between two installations by the same plan: keys,
-// dates, logs, caches, and what is built from them.
+// dates, logs, caches, indexes that a mirror renewed, and what is built from them.
 var changing = []string{"/var/log/", "/var/cache/", "/etc/ssh/ssh_host_", "/etc/shadow", "/var/lib/dkms/",
-	"/boot/initrd.img-", "/var/lib/dpkg/", "/var/lib/systemd/", "/var/lib/dbus/machine-id", "/var/lib/dracut/"}
+	"/boot/initrd.img-", "/var/lib/dpkg/", "/var/lib/systemd/", "/var/lib/dbus/machine-id", "/var/lib/dracut/",
+	"/var/lib/apt/lists/"}
 
 // temporary are files that a killed program may leave: lsinitrd and dracut in temporary folders, and
 // setupcon in the folder that it makes for an initramfs.
