@@ -27,7 +27,8 @@ import (
 )
 
 // mounter is the program of a guest that mounts what it is asked for at its further console: lines
-// of TYPE SOURCE OPTIONS. It reads a file of the folder and writes another one.
+// of TYPE SOURCE OPTIONS. It reads a file of the folder and writes another one. It turns off the
+// echo of the console: the echo of the next request could stand inside an answer.
 const mounter = `package main
 
 import (
@@ -36,12 +37,23 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"unsafe"
 )
 
 func main() {
 	line, err := os.OpenFile("/dev/hvc0", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
 		fmt.Println(err)
+		return
+	}
+	var mode syscall.Termios
+	_, _, no := syscall.Syscall(syscall.SYS_IOCTL, line.Fd(), syscall.TCGETS, uintptr(unsafe.Pointer(&mode)))
+	mode.Lflag &^= syscall.ECHO
+	if no == 0 {
+		_, _, no = syscall.Syscall(syscall.SYS_IOCTL, line.Fd(), syscall.TCSETS, uintptr(unsafe.Pointer(&mode)))
+	}
+	if no != 0 {
+		fmt.Println(no)
 		return
 	}
 	for in := bufio.NewScanner(line); in.Scan(); {
