@@ -460,15 +460,20 @@ func (e *Engine) output(ctx context.Context, argv ...string) (string, error) {
 
 // cause is the line that says why a command failed: the first error of apt and mmdebstrap, which
 // print others after it, or the last line. apt says before it how much it wanted to download, and
-// why it believes no signature.
+// why it believes no signature; dpkg says with two lines which package it did not install.
 func cause(said string) string {
-	before := ""
-	for line := range strings.Lines(said) {
+	before, broken := "", ""
+	lines := strings.Split(said, "\n")
+	for i, line := range lines {
 		line = strings.TrimSpace(line)
 		switch {
+		case strings.HasPrefix(line, "dpkg: error processing ") && broken == "":
+			broken = line + " " + strings.TrimSpace(lines[min(i+1, len(lines)-1)])
 		case strings.HasPrefix(line, "Need to get "), strings.HasPrefix(line, "W: GPG error: "):
 			before = line
 		case !strings.HasPrefix(line, "E: "):
+		case broken != "" && strings.Contains(line, "returned an error code"):
+			return broken
 		case before != "" && (strings.Contains(line, "enough free space") || strings.Contains(line, "is not signed")):
 			return before + " " + line
 		default:

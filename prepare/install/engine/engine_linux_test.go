@@ -53,6 +53,11 @@ func TestCause(t *testing.T) {
 		"Need to get 59.1 MB of archives.\nE: You don't have enough free space in /x/archives/.\n": "Need to get 59.1 MB " +
 			"of archives. E: You don't have enough free space in /x/archives/.",
 		"Need to get 59.1 MB of archives.\nE: Some files failed to download\n": "E: Some files failed to download",
+		"dpkg: error processing package zfs-dkms (--configure):\n installed zfs-dkms package post-installation script " +
+			"subprocess returned error exit status 4\ndpkg: error processing package zfs-zed (--configure):\n dependency " +
+			"problems - leaving unconfigured\nErrors were encountered while processing:\n zfs-dkms\n zfs-zed\nE: Sub-process " +
+			"/usr/bin/dpkg returned an error code (1)\n": "dpkg: error processing package zfs-dkms (--configure): installed " +
+			"zfs-dkms package post-installation script subprocess returned error exit status 4",
 		"": "",
 	} {
 		if got := cause(said); got != want {
