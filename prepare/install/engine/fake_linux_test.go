@@ -226,8 +226,15 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	case "dpkg":
 		err = os.MkdirAll(root+"/var/lib/dpkg/updates", 0o755)
 	case "dpkg-query":
-		if _, err = os.Stat(root + "/var/lib/dpkg/info/" + last + ".list"); err == nil {
-			fmt.Print("ii .")
+		var lists []string
+		lists, err = filepath.Glob(root + "/var/lib/dpkg/info/*.list")
+		for _, list := range lists {
+			switch name := strings.TrimSuffix(filepath.Base(list), ".list"); {
+			case name == last:
+				fmt.Print("ii .")
+			case strings.HasPrefix(last, "$"): // a format, for all packages
+				fmt.Println("ii " + name)
+			}
 		}
 	case "dracut":
 		err = f.initramfs(root)

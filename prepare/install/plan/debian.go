@@ -268,11 +268,8 @@ func (r *recipe) debianConfigure(root string) {
 	}
 }
 
-//go:embed apt-rest.sh
-var aptRest string
-
-// aptRest is the script that completes an interrupted installation of packages.
-func (r *recipe) aptRest() string { return cmp.Or(r.downloads(), spec.DownloadDir) + "/apt-rest" }
+//go:embed apt-settle.sh
+var aptSettle string
 
 // apt adds a step that installs packages into the new system. It builds no initramfs: that
 // of the kernel's package would fail, as the module of ZFS comes later.
@@ -280,7 +277,6 @@ func (r *recipe) apt(id, purpose string, packages ...string) {
 	r.download = append(r.download, packages...)
 	s := r.in(id, purpose, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "INITRD=No", "apt-get", "install",
 		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold"}, packages...)...)
-	s.Redo, s.Again = true, []string{"sh", r.aptRest(), target}
 	for _, p := range packages {
 		s.check("chroot", target, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}.", p).expect("ii").replaces()
 	}
@@ -298,17 +294,21 @@ func (r *recipe) debianPackages() {
 	// apt-get refuses to work after an interruption until dpkg has read its own journal.
 	r.in("dpkg-settle", "let dpkg end what was interrupted", "dpkg", "--set-selections").
 		check("find", target+"/var/lib/dpkg/updates", "-type", "f").replaces().nothing()
-	rest := r.write("rest-script", "write a script that completes interrupted installations of packages", "0755",
-		r.aptRest(), strings.TrimSuffix(aptRest, "\n"))
-	rest.Local, rest.Programs = true, []string{"sed", "tr"}
+	script := cmp.Or(r.downloads(), spec.DownloadDir) + "/apt-settle"
+	write := r.write("settle-script", "write a script that completes interrupted installations of packages", "0755",
+		script, strings.TrimSuffix(aptSettle, "\n"))
+	write.Local, write.Programs = true, []string{"sed", "sort", "tr"}
 	if dir := r.downloads(); dir != "" {
 		r.run("lists", "give the new system the lists of packages", "cp", "-a", dir+aptLists+"/.", target+aptLists)
 		r.run("cache", "give it the downloaded packages", "cp", "-a", dir+aptArchives+"/.", target+aptArchives)
 	} else {
 		r.in("apt-update", "read the lists of packages", "apt-get", "update", "--error-on=any")
 	}
+	// Before the first apt-get, which would fail at what any of them left when it was interrupted.
+	r.run("apt-settle", "complete interrupted installations of packages", "sh", script, target).
+		check("sh", script, target, "list").replaces().nothing().Local = true
 	r.in("upgrade", "bring the base system up to date", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "full-upgrade",
-		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold").Again = []string{"sh", r.aptRest(), target}
+		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold")
 	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
 		"efibootmgr"}
 	if r.swapGiB > 0 {
