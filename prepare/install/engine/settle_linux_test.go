@@ -36,16 +36,18 @@ if [ %[2]s = package ]; then
 fi
 [ -e $tree/1/source ] && [ ! -e $tree/kernel-6-cloud-amd64 ] || exit 0
 [ ! -e $file ] || { echo "guard-core.ko is already installed" >&2; exit 6; }
-mkdir -p ${file%%/*}
-: > $file
+[ ! -e $tree/1/6-cloud/half ] || { echo "guard-core.ko is missing" >&2; exit 6; }
+mkdir -p ${file%%/*} $tree/1/6-cloud
+: > $tree/1/6-cloud/half > $file
 kill_at kernel
+rm $tree/1/6-cloud/half
 : > $tree/kernel-6-cloud-amd64
 `
 
 // TestAptSettle kills the real apt and dpkg three times: before they install a package that another one recommends,
-// in a package of dkms, and in a kernel for which a package of dkms has a module. If the steps only ran again, the first
-// package would be missing, and dpkg would fail at the other two. What the plan executes before the first apt-get
-// completes all of them, in steps that were done too.
+// in a package of dkms, and in a kernel for which a package of dkms has a module. If the steps only ran again, the
+// first package would be missing, and dpkg would fail at the other two. What the plan executes before the first
+// apt-get completes all of them, in steps that were done too.
 func TestAptSettle(t *testing.T) {
 	for _, name := range []string{"apt-get", "apt-mark", "dpkg-deb"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -157,7 +159,8 @@ kill -9 "$apt" $PPID
 	for _, c := range []struct{ name, left, alone, with string }{
 		{"tool", "helper\ntool\n", "tool iHR", "helper ii ;tool ii ;"},
 		{"guard-dkms", "guard-dkms\n", "guard/1 is broken", "guard-dkms ii ;helper ii ;tool ii ;"},
-		{kernel, kernel + "\n", "guard-core.ko is already installed", "guard-dkms ii ;helper ii ;" + kernel + " ii ;tool ii ;"},
+		{kernel, kernel + "\n", "guard-core.ko is already installed",
+			"guard-dkms ii ;helper ii ;" + kernel + " ii ;tool ii ;"},
 	} {
 		apt := append(append([]string{"chroot", root}, install[2:len(install)-1]...), c.name)
 		if c.name == kernel { // the module is there, but not of this kernel
