@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/prepare/install/plan"
 )
@@ -170,7 +171,17 @@ kill -9 "$apt" $PPID
 		if out, err := run(apt...); err == nil {
 			t.Fatalf("%s: not killed\n%s", c.name, out)
 		}
-		must(append([]string{"chroot", root}, p.Step("dpkg-settle").Argv[2:]...)...)
+		end := time.Now().Add(time.Minute)
+		for { // until dpkg, which outlives apt-get for a moment, has ended
+			out, err := run(append([]string{"chroot", root}, p.Step("dpkg-settle").Argv[2:]...)...)
+			if err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: %v\n%s", c.name, err, out)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
 		if got := must(list...); got != c.left {
 			t.Errorf("%s: left are %q, want %q", c.name, got, c.left)
 		}
