@@ -27,7 +27,7 @@ registries, and images that "image import" and "image create" stored. The key im
 file names such an image by its reference in the registry, or as store:NAME:VERSION.
 
 IMAGE is the reference of an image, its UUID, NAME:VERSION, a name that only one image has,
-or at least six digits of its digest.
+or at least the first six digits of its digest.
 
 The exit code is 3 if the named image or source does not exist.`,
 		Example: `  bakeoff image avail name=alpine-minirootfs
