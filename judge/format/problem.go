@@ -70,6 +70,14 @@ func (p *Problems) Warn(line int, format string, args ...any) {
 	p.doubts = append(p.doubts, safetext.Line(text))
 }
 
+// Fail notes in f that something failed so that records are missing or incomplete.
+func (p *Problems) Fail(f *File, line int, format string, args ...any) {
+	if len(f.Failures) < listedParts {
+		text := safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line, fmt.Sprintf(format, args...)))
+		f.Warnings, f.Failures = append(f.Warnings, text), append(f.Failures, text)
+	}
+}
+
 // WarnNulls warns about each of the members called names that is null in the value that d
 // read last, because another member is used instead of it. what names the record.
 func (p *Problems) WarnNulls(d *Document, line int, what string, names ...string) {

@@ -3,6 +3,8 @@ package gobench
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 
 	"bakeoff/base/lazy"
@@ -15,21 +17,39 @@ var eventLine = lazy.Compile(`(?m)^\{ ?(?:"(?:Time|ImportPath|Package|Test|Outpu
 
 // event is the part of an event that is read (go doc test2json).
 type event struct {
-	Action, Package, Output string
+	Action, Package, Test, Output string
 }
 
-// textOfEvents returns the output of go test in a file of events, and the line of the
-// file from which each line of it comes. An event may have a part of a line. Lines
-// that are not events stay as they are. Where another package continues, a line
-// "pkg: NAME" says so.
-func textOfEvents(data []byte) (text []byte, lines []int) {
+// textOfEvents returns the output of go test in a file of events, and sets lines. An event may have a part of a line.
+// Lines that are not events stay as they are. Where another package continues, a line "pkg: NAME" says so.
+func (r *reader) textOfEvents(data []byte) []byte {
 	var out bytes.Buffer
 	parts := map[string]string{} // package → the beginning of its line
 	first := map[string]int{}    // package → the line of the file with this beginning
 	last, number := "", 0
 	put := func(line string, from int) {
 		out.WriteString(line + "\n")
-		lines = append(lines, from)
+		r.lines = append(r.lines, from)
+	}
+	putOf := func(pkg, line string) {
+		if pkg != last && pkg != "" {
+			put("pkg: "+pkg, first[pkg])
+			last = pkg
+		}
+		put(line, first[pkg])
+	}
+	// end writes the last line of a package, which has no line break.
+	end := func(pkg string) {
+		line := parts[pkg]
+		delete(parts, pkg)
+		if line == "" {
+			return
+		}
+		if resultLine.MatchString(line) {
+			r.p.Warn(first[pkg], "The output of the package %q ends without a line break. It may be incomplete, and its last "+
+				"value may be wrong.", pkg)
+		}
+		putOf(pkg, line)
 	}
 	for raw := range bytes.Lines(data) {
 		number++
@@ -39,6 +59,9 @@ func textOfEvents(data []byte) (text []byte, lines []int) {
 			continue
 		}
 		if e.Action != "output" {
+			if e.Test == "" {
+				end(e.Package)
+			}
 			continue
 		}
 		if parts[e.Package] == "" {
@@ -50,14 +73,13 @@ func textOfEvents(data []byte) (text []byte, lines []int) {
 			if !whole {
 				break
 			}
-			if e.Package != last && e.Package != "" {
-				put("pkg: "+e.Package, first[e.Package])
-				last = e.Package
-			}
-			put(line, first[e.Package])
+			putOf(e.Package, line)
 			rest, first[e.Package] = after, number
 		}
 		parts[e.Package] = rest
 	}
-	return out.Bytes(), lines
+	for _, pkg := range slices.Sorted(maps.Keys(parts)) {
+		end(pkg)
+	}
+	return out.Bytes()
 }

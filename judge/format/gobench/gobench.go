@@ -89,6 +89,8 @@ func (r *reader) blankUnreadable(data []byte) []byte {
 			lines[i] = []byte{'\n'}
 		case result:
 			divided = -1
+		case endLine.Match(line):
+			lines[i], divided = []byte{'\n'}, -1
 		case name:
 			divided = i
 		case insideLine.Match(line):
@@ -130,7 +132,7 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 	r.out.Program = "go test"
 	data = format.TrimMark(data)
 	if eventLine.Match(data) {
-		data, r.lines = textOfEvents(data)
+		data = r.textOfEvents(data)
 	}
 	failures(&r, data)
 	in := benchfmt.NewReader(bytes.NewReader(r.blankUnreadable(data)), name)
@@ -141,12 +143,15 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 			r.addResult(x)
 		case *benchfmt.SyntaxError:
 			_, line := x.Pos()
-			r.p.LeaveOut(r.fileLine(line), "%s; if the benchmark printed text into its own line, remove that text", x.Msg)
+			r.p.LeaveOut(r.fileLine(line), "%s; the program ended there, or the benchmark printed text into its own line; "+
+				"remove such text", x.Msg)
 		}
 	}
 	switch {
 	case in.Err() != nil:
 		r.p.Add(1, "%v", in.Err())
+	case len(r.out.Records) == 0 && !r.p.AnyLeftOut() && len(r.out.Failures) > 0:
+		r.p.Add(1, "the file has no results of benchmarks: %s", r.out.Failures[0])
 	case len(r.out.Records) == 0 && !r.p.AnyLeftOut():
 		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
 	}
@@ -158,38 +163,52 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 	return r.p.Finish(r.out)
 }
 
+// The lines of go test about what failed. The name of a benchmark may precede them: go test prints it
+// before it repeats the work.
 var (
-	skipLine  = lazy.Compile(`^\s*--- SKIP: (Benchmark\S*)`)
-	failLine  = lazy.Compile(`^\s*--- FAIL: (Benchmark\S*)`)
-	crashLine = lazy.Compile(`^(?:panic: |fatal error: |\*\*\* Test killed|signal: )`)
-	buildLine = lazy.Compile(`^FAIL\s+(\S+) \[(?:build|setup) failed\]`)
+	skipLine    = lazy.Compile(`^\s*(?:Benchmark\S*[ \t]+)?--- SKIP: (Benchmark\S*)`)
+	failLine    = lazy.Compile(`^\s*(?:Benchmark\S*[ \t]+)?--- FAIL: (Benchmark\S*)`)
+	testLine    = lazy.Compile(`^--- FAIL: ((?:Test|Example|Fuzz)\S*)`)
+	crashLine   = lazy.Compile(`^(?:Benchmark\S*[ \t]+)?(?:panic: |fatal error: |\*\*\* Test killed|signal: |SIG[A-Z]+: )`)
+	buildLine   = lazy.Compile(`^FAIL\s+(\S+) \[(?:build|setup) failed\]`)
+	packageLine = lazy.Compile(`^(?:(FAIL)|ok)[ \t]+(\S+)[ \t]+[0-9.]+s\b`)
+	// endLine is a benchmark without a result of which go test says why.
+	endLine = lazy.Compile(`^Benchmark\S*[ \t]+(?:--- (?:FAIL|SKIP): |panic: |fatal error: |\*\*\* Test killed|signal: |` +
+		`SIG[A-Z]+: |exit status [0-9])`)
 )
 
-// failures notes what failed: benchmarks, of which go test prints no value, programs that
-// ended before their other benchmarks, and packages that were not built.
+// failures notes what failed: benchmarks, of which go test prints no value, programs that ended before their other
+// benchmarks, tests without which go test runs no benchmark, and packages that were not built.
 func failures(r *reader, data []byte) {
-	n, crashed := 0, false
-	warn := func(format string, args ...any) {
-		if w := fmt.Sprintf(format, args...); len(r.out.Warnings) < 20 && !slices.Contains(r.out.Warnings, w) {
-			r.out.Warnings = append(r.out.Warnings, w)
-			r.out.Failures = append(r.out.Failures, w)
-		}
-	}
+	n, noted := 0, map[string]bool{} // about the package
 	for line := range bytes.Lines(data) {
 		n++
+		fail := func(format string, args ...any) {
+			if text := fmt.Sprintf(format, args...); !noted[text] {
+				noted[text] = true
+				r.p.Fail(&r.out, r.fileLine(n), "%s", text)
+			}
+		}
 		if m := failLine.FindSubmatch(line); m != nil {
-			warn("%s failed, so some or all of its values are missing.", m[1])
+			fail("%s failed, so some or all of its values are missing.", m[1])
 		}
 		if m := skipLine.FindSubmatch(line); m != nil {
 			r.p.Warn(r.fileLine(n), "%s was skipped, so it has no value.", m[1])
 		}
-		if m := buildLine.FindSubmatch(line); m != nil {
-			warn("The package %s was not built, so the values of its benchmarks are missing.", m[1])
+		if m := testLine.FindSubmatch(line); m != nil {
+			fail("%s failed, so go test ran no benchmark of its package.", m[1])
 		}
-		if crashLine.Match(line) && !crashed {
-			crashed = true
-			warn("Line %d: a program of benchmarks ended early, so the values of the benchmarks after it are missing.",
-				r.fileLine(n))
+		if m := buildLine.FindSubmatch(line); m != nil {
+			fail("The package %s was not built, so the values of its benchmarks are missing.", m[1])
+		}
+		if crashLine.Match(line) {
+			fail("A program of benchmarks ended early, so the values of the benchmarks after it are missing.")
+		}
+		if m := packageLine.FindSubmatch(line); m != nil {
+			if len(m[1]) > 0 && len(noted) == 0 {
+				fail("The package %s failed, so values of its benchmarks may be missing.", m[2])
+			}
+			clear(noted)
 		}
 	}
 }

@@ -51,6 +51,8 @@ func TestMistakes(t *testing.T) {
 		{Name: "nothing", Text: "PASS\n", Want: "x:1: the file has no results of benchmarks"},
 		{Name: "events without results", Text: `{"Action":"output","Output":"PASS\n"}`,
 			Want: "x:1: the file has no results of benchmarks"},
+		{Name: "a failure", Text: "BenchmarkA   \tpanic: x\n",
+			Want: "x:1: the file has no results of benchmarks: x:1: A program of benchmarks ended early"},
 		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
 		{Name: "not finite", Text: "BenchmarkA 1 Inf ns/op\n", Want: "x:1: +Inf sec/op of A is not a number"},
 	})
@@ -60,7 +62,7 @@ func TestMistakes(t *testing.T) {
 func TestLeftOut(t *testing.T) {
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "text in the line", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8 hello\n",
-			Want: "x:2: parsing iteration count: invalid syntax; if the benchmark printed text into"},
+			Want: "x:2: parsing iteration count: invalid syntax; the program ended there, or the benchmark printed"},
 		{Name: "no block", Text: "block: 1\nBenchmarkA 1 5 ns/op\nblock: one\nBenchmarkA 1 5 ns/op\n",
 			Want: `x:4: the line "block: one" before this result`},
 		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op 7 B/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
@@ -135,6 +137,20 @@ version: new
 	}
 }
 
+// The output of a package may end without a line break, as that of a killed program does.
+func TestEventsEndWithoutALineBreak(t *testing.T) {
+	const out = `{"Action":"output","Package":"a","Output":"BenchmarkA-8   \t 100\t 5 ns/op"}` + "\n"
+	for name, text := range map[string]string{"the end of the file": out,
+		"the end of the package": out + `{"Action":"fail","Package":"a"}
+{"Action":"output","Package":"b","Output":"BenchmarkA-8 1 5 ns/op\n"}` + "\n"} {
+		f, err := New().Read("x", []byte(text))
+		if err != nil || f.Records[0].Labels[0].Value != "a" || f.Records[0].Line != 1 || len(f.Warnings) != 1 ||
+			!strings.HasPrefix(f.Warnings[0], `x:1: The output of the package "a" ends without a line break.`) {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}
+
 // Programs that write events again use blanks or another order.
 func TestOtherEvents(t *testing.T) {
 	for _, text := range []string{
@@ -165,25 +181,32 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	for name, x := range map[string]struct {
 		text, want string
 		leftOut    int
+		failed     int
 	}{
 		"text before a result": {good + "BenchmarkB\nnoisenoiseBenchmarkB-2   \t      20\t       872.1 ns/op\n",
-			"x:3: a result follows other text in its line", 1},
+			"x:3: a result follows other text in its line", 1, 0},
 		"blanks before a result": {good + "    BenchmarkB-2   \t      20\t       872.1 ns/op\n",
-			"x:2: a result follows other text in its line", 1},
+			"x:2: a result follows other text in its line", 1, 0},
 		"skipped": {good + "--- SKIP: BenchmarkB\n    b_test.go:5: no disk\n",
-			"x:2: BenchmarkB was skipped", 0},
-		"text that names a benchmark": {good + "see BenchmarkB for more\nrunning BenchmarkC-2 10 times\n", "", 0},
+			"x:2: BenchmarkB was skipped", 0, 0},
+		"text that names a benchmark": {good + "see BenchmarkB for more\nrunning BenchmarkC-2 10 times\n", "", 0, 0},
 		"a panic": {good + "panic: x [recovered]\n\npanic: x\nFAIL\tex.com/p\t0.01s\n",
-			"Line 2: a program of benchmarks ended", 0},
+			"x:2: A program of benchmarks ended", 0, 1},
 		"a timeout": {good + "*** Test killed with quit: ran too long (11m0s).\n",
-			"Line 2: a program of benchmarks ended", 0},
-		"not built":    {good + "FAIL\tex.com/p [build failed]\n", "The package ex.com/p was not built", 0},
-		"all is right": {good + "PASS\nok  \tex.com/p\t0.01s\n", "", 0},
+			"x:2: A program of benchmarks ended", 0, 1},
+		"not built":                {good + "FAIL\tex.com/p [build failed]\n", "The package ex.com/p was not built", 0, 1},
+		"a panic after the name":   {good + "BenchmarkB-2   \tpanic: x\n", "x:2: A program of benchmarks ended", 0, 1},
+		"a failure after the name": {good + "BenchmarkB-2   \t--- FAIL: BenchmarkB-2\n", "x:2: BenchmarkB-2 failed", 0, 1},
+		"a failed package": {good + "exit status 3\nFAIL\tex.com/p\t0.01s\n",
+			"x:3: The package ex.com/p failed", 0, 1},
+		"a failed test": {good + "ok  \tex.com/p\t0.01s\n--- FAIL: TestB (0.00s)\n    --- FAIL: TestB/sub (0.00s)\nFAIL\n" +
+			"exit status 1\nFAIL\tex.com/q\t0.01s\n", "x:3: TestB failed, so go test ran no benchmark", 0, 1},
+		"all is right": {good + "PASS\nok  \tex.com/p\t0.01s\n", "", 0, 0},
 	} {
 		out, err := New().Read("x", []byte(x.text))
 		said := strings.Join(out.Warnings, "\n")
-		if err != nil || len(out.Records) != 1 || out.LeftOut != x.leftOut || !strings.Contains(said, x.want) ||
-			x.want == "" && said != "" {
+		if err != nil || len(out.Records) != 1 || out.LeftOut != x.leftOut || len(out.Failures) != x.failed ||
+			!strings.Contains(said, x.want) || x.want == "" && said != "" || len(strings.Split(said, "\n")) != 1 {
 			t.Errorf("%s: %d records, %d left out, %q, %v", name, len(out.Records), out.LeftOut, said, err)
 		}
 	}

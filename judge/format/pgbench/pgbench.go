@@ -83,9 +83,7 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 		turn++
 	}
 	if at := bytes.Index(data, []byte("Run was aborted")); at >= 0 {
-		text := fmt.Sprintf("%s:%d: pgbench aborted the run, so its results are incomplete.", name,
-			1+bytes.Count(data[:at], []byte("\n")))
-		out.Warnings, out.Failures = append(out.Warnings, text), append(out.Failures, text)
+		p.Fail(&out, 1+bytes.Count(data[:at], []byte("\n")), "pgbench aborted the run, so its results are incomplete.")
 	}
 	p.Distinguish(&out, "script")
 	return p.Finish(out)
