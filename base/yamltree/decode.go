@@ -83,28 +83,25 @@ func (r *Reporter) decodeStruct(n *Node, v reflect.Value, what string) {
 func (r *Reporter) decodeScalar(n *Node, v reflect.Value, what string) {
 	var err error
 	fix := "write a number"
+	var value any = n.Text
 	switch v.Kind() {
 	case reflect.Bool:
-		var b bool
-		if b, err = strconv.ParseBool(n.Text); n.Text != "true" && n.Text != "false" {
+		value = n.Text == "true"
+		if n.Text != "true" && n.Text != "false" {
 			err, fix = strconv.ErrSyntax, "write true or false"
 		}
-		v.SetBool(b)
 	case reflect.Int:
-		var i int
-		i, err = strconv.Atoi(n.Text)
+		value, err = strconv.Atoi(n.Text)
 		fix = "write a whole number"
-		v.SetInt(int64(i))
 	case reflect.Float64:
-		var f float64
-		if f, err = strconv.ParseFloat(n.Text, 64); strings.Trim(n.Text, "0123456789+-.eE") != "" {
+		value, err = strconv.ParseFloat(n.Text, 64)
+		if strings.Trim(n.Text, "0123456789+-.eE") != "" {
 			err = strconv.ErrSyntax // 1_000, 0x1p3 and inf
 		}
-		v.SetFloat(f)
-	default:
-		v.SetString(n.Text)
 	}
-	if err != nil {
+	if err != nil { // the field keeps its value: a check of a value that nobody wrote would report it again
 		r.Add(n.Position, fix, "%s is %s", what, Show(n.Text))
+		return
 	}
+	v.Set(reflect.ValueOf(value).Convert(v.Type()))
 }

@@ -159,7 +159,7 @@ func Parse(src []byte, f Format, r *Reporter) (root *Node) {
 		for _, t := range tokens {
 			switch t.Type {
 			case token.AnchorType, token.AliasType, token.TagType, token.MergeKeyType:
-				r.Add(place(t), "write the value out", "YAML anchors, aliases and tags are not allowed in a %s", f.Name)
+				r.Add(place(t), "write the value out", "YAML anchors, aliases and tags are not allowed in this %s", f.Name)
 				return nil
 			}
 		}

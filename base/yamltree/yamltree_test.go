@@ -64,6 +64,18 @@ r.yaml:9:1: unknown key "Own" in the file; did you mean "on"?`
 	}
 }
 
+// A value that does not fit leaves the field as it was, so that no later check reports a value that
+// nobody wrote.
+func TestKeeps(t *testing.T) {
+	const src = "on: t\nn: 99999999999999999999\nx: 1e999\n"
+	r := &Reporter{File: "r.yaml"}
+	got := record{N: 7, X: 0.5}
+	Decode(Parse([]byte(src), plain, r), &got, r)
+	if r.Err() == nil || got.On || got.N != 7 || got.X != 0.5 {
+		t.Errorf("%+v, %v", got, r.Err())
+	}
+}
+
 func TestMeant(t *testing.T) {
 	long := strings.Repeat("x", math.MaxInt16)
 	for want, got := range map[string]string{

@@ -425,7 +425,7 @@ func TestParseErrors(t *testing.T) {
 		{"a span downwards", "v: 100.0", "v: {from: 3, to: 2}", "from 3 is above to 2"},
 		{"runs", "repetitions: 10", "repetitions: many", `"many" is not a number of runs; write 5, or several`},
 		{"link", "repetitions: 10", "link: fast", `"fast" is not a quantity; write 2.5Gbit/s`},
-		{"alias", "title: A", "title: &x A", "t.yaml:2:8: YAML anchors, aliases and tags are not allowed in a table"},
+		{"alias", "title: A", "title: &x A", "t.yaml:2:8: YAML anchors, aliases and tags are not allowed in this table"},
 		{"two documents", "title: A", "title: A\n---\nb: c", "a second YAML document"},
 		{"itself", "b: b,", "b: a,", "a row is compared with itself"},
 		{"formula", "better: higher", "better: higher, formula: v +", "the formula lacks a number or a column"},

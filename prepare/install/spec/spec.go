@@ -117,7 +117,7 @@ type User struct {
 	SSHKeys  []string `yaml:"ssh_keys"`
 }
 
-var format = yamltree.Format{Name: "install", Schema: Schema}
+var format = yamltree.Format{Name: "specification", Schema: Schema}
 
 var (
 	hostname   = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
