@@ -205,9 +205,21 @@ func (r *recipe) mountpoints() []string {
 // mounted reports whether a dataset of the specification is mounted.
 func mounted(d spec.Dataset) bool { return d.Mountpoint != "none" && d.Properties["canmount"] != "off" }
 
+// ownID is the part of the ids of steps that stands for a dataset of the specification. A dataset whose
+// name equals that of another one but for a slash keeps its slashes.
+func (r *recipe) ownID(d spec.Dataset) string {
+	dashed := func(d spec.Dataset) string { return strings.ReplaceAll(d.Name, "/", "-") }
+	for _, o := range r.spec.Datasets {
+		if o.Name != d.Name && dashed(o) == dashed(d) {
+			return d.Name
+		}
+	}
+	return dashed(d)
+}
+
 // ownDataset makes and mounts a dataset of the specification.
 func (r *recipe) ownDataset(d spec.Dataset) {
-	name, id := pool+"/"+d.Name, strings.ReplaceAll(d.Name, "/", "-")
+	name, id := pool+"/"+d.Name, r.ownID(d)
 	properties := []string{"mountpoint=" + d.Mountpoint}
 	for _, p := range slices.Sorted(maps.Keys(d.Properties)) {
 		properties = append(properties, p+"="+d.Properties[p])

@@ -147,8 +147,23 @@ func New(s *spec.Spec, t Target) (*Plan, error) {
 	case "netbsd-zfs":
 		r.netbsdZFS()
 	}
+	if err := p.validate(); err != nil {
+		return nil, err
+	}
 	p.Hash = p.computeHash()
 	return p, nil
+}
+
+// validate refuses two steps of one id: what was done would be found by the id of the other one.
+func (p *Plan) validate() error {
+	seen := map[string]bool{}
+	for _, s := range p.Steps {
+		if seen[s.ID] {
+			return fault.New(fault.Invalid, "the plan has two steps with the id %s", s.ID)
+		}
+		seen[s.ID] = true
+	}
+	return nil
 }
 
 // Read reads a plan that Plan.JSON wrote; file names it in messages.
@@ -163,6 +178,9 @@ func Read(file string, src []byte) (*Plan, error) {
 	if got := p.computeHash(); got != p.Hash {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: the plan was changed: its hash is %s, not %s",
 			file, got, p.Hash), "restore it, or make another plan")
+	}
+	if err := p.validate(); err != nil {
+		return nil, fault.WithFix(fault.Wrap(fault.Invalid, file, err), "make another plan")
 	}
 	return p, nil
 }

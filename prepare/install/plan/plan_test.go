@@ -221,6 +221,32 @@ func TestInvariants(t *testing.T) {
 	}
 }
 
+// TestStepIDs: the engine finds a step by its id, so no two steps have the same one, whatever the
+// names of datasets are.
+func TestStepIDs(t *testing.T) {
+	s, facts := article(t)
+	for _, name := range []string{"srv", "srv/data", "srv-data", "var", "var/log", "a", "a/b", "a-b", "a/b/c", "a/b-c",
+		"a-b-c"} {
+		s.Datasets = append(s.Datasets, spec.Dataset{Name: name, Mountpoint: "/srv/" + name})
+	}
+	p := mustPlan(t, s, facts)
+	for id, name := range map[string]string{"mount-own-srv": "srv", "mount-own-var-log": "var/log",
+		"mount-own-srv/data": "srv/data", "mount-own-srv-data": "srv-data", "mount-own-a/b-c": "a/b-c"} {
+		if step := p.Step(id); step == nil || !slices.Contains(step.Argv, pool+"/"+name) {
+			t.Errorf("%s is %+v", id, step)
+		}
+	}
+	p.Steps = append(p.Steps, p.Steps[3])
+	p.Hash = p.computeHash()
+	src, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read("plan.json", src); err == nil || !strings.Contains(err.Error(), "two steps with the id") {
+		t.Errorf("a plan with two steps of one id gave %v", err)
+	}
+}
+
 // TestRefusals refuses a target for each reason, with what to do.
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*spec.Spec, *Target){

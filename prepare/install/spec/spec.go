@@ -394,6 +394,9 @@ func (c checker) netbsd(s *Spec) {
 	}
 	for i, n := range s.Sets {
 		c.want(n, word, "write the name of a set", "sets", strconv.Itoa(i))
+		if slices.Contains(s.Sets[:i], n) {
+			c.Add(c.at([]string{"sets", strconv.Itoa(i)}), "name each set once", "sets has %s twice", yamltree.Show(n))
+		}
 	}
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",

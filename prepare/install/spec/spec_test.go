@@ -123,7 +123,8 @@ func TestNetBSD(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"init: reboot", "prepare"},
-		{"sets: [base, etc]", "sets lacks modules"}, {"sets: [modules, etc]", "sets lacks base"},
+		{"sets: [base, etc]", "sets lacks modules"}, {"sets: [base, etc, modules, etc]", `sets has "etc" twice`},
+		{"sets: [modules, etc]", "sets lacks base"},
 		{"packages: [vim]", "NetBSD has no packages"}, {"keymap: de", "NetBSD has no keymap"},
 		{"esp_mib: 600", "NetBSD has no esp_mib"},
 		{"locales: [de_DE.UTF-8]", "NetBSD has no locales"}, {"download_dir: /x", "NetBSD has no download_dir"}} {
