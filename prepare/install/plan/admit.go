@@ -97,9 +97,9 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 		return
 	}
 	// zpool create would refuse the set, and zpool set the property, after the disk was wiped.
-	if set := features(s); older(t.ZFS, strings.TrimPrefix(set, "openzfs-")) {
+	if older(t.ZFS, s.FeatureSetSince()) {
 		r.add("start a rescue system with a newer OpenZFS, or choose a smaller set by pool.compatibility",
-			"the rescue system has OpenZFS %s, which does not know the features of %s", t.ZFS, set)
+			"the rescue system has OpenZFS %s, which does not know the features of %s", t.ZFS, s.FeatureSet())
 	}
 	if s.Hibernate && s.Bootloader.File != "" && older(t.ZFS, "2.2") {
 		r.add("start a rescue system with OpenZFS 2.2 or later, or leave hibernate out", "the rescue system has OpenZFS %s, "+

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/prepare/install/spec"
 )
 
@@ -121,16 +122,6 @@ func (r *recipe) copyKey() {
 	}
 }
 
-// features is the set of features that the pool may use. The boot loader and the new system
-// can read it.
-func features(s *spec.Spec) string {
-	def := "openzfs-2.2-linux"
-	if s.Recipe == "debian-zfs" && s.Release == "bookworm" {
-		def = "openzfs-2.1-linux" // it has 2.1.11
-	}
-	return cmp.Or(s.Pool.Compatibility, def)
-}
-
 // makePool makes the pool and mounts the boot environment at the target.
 func (r *recipe) makePool(bootEnv string) {
 	if !r.spec.Plain() {
@@ -142,9 +133,14 @@ func (r *recipe) makePool(bootEnv string) {
 	devices := r.poolDevices(partPool)
 	o := r.spec.Pool
 	argv := []string{"zpool", "create", "-f", "-o", "ashift=" + strconv.Itoa(o.Ashift), "-O",
-		"compression=" + o.Compression, "-O", "acltype=posixacl", "-O", "xattr=sa", "-O", "relatime=on"}
-	for _, p := range slices.Sorted(maps.Keys(o.Properties)) {
-		argv = append(argv, "-O", p+"="+o.Properties[p])
+		"compression=" + o.Compression}
+	set := []string{"acltype", "xattr", "relatime"}
+	properties := map[string]string{"acltype": "posixacl", "xattr": "sa", "relatime": "on"}
+	for _, p := range slices.Sorted(maps.Keys(o.Properties)) { // zpool refuses a property that is there twice
+		set, properties[p] = lists.AddNew(set, p), o.Properties[p]
+	}
+	for _, p := range set {
+		argv = append(argv, "-O", p+"="+properties[p])
 	}
 	what := "create the pool"
 	if !r.spec.Plain() {
@@ -153,7 +149,7 @@ func (r *recipe) makePool(bootEnv string) {
 			"keyformat=passphrase")
 	}
 	argv = append(argv, "-o", "autotrim="+o.Autotrim, "-o",
-		"compatibility="+features(r.spec), "-m", "none", "-R", target, pool)
+		"compatibility="+r.spec.FeatureSet(), "-m", "none", "-R", target, pool)
 	r.poolOf("pool", what, pool, devices, append(argv, vdevs(devices)...))
 	if !r.spec.Plain() {
 		r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).

@@ -247,6 +247,18 @@ func TestStepIDs(t *testing.T) {
 	}
 }
 
+// TestProperties: a property of the specification replaces that of the plan. zpool create refuses one that is
+// there twice.
+func TestProperties(t *testing.T) {
+	s, facts := article(t)
+	s.Pool.Properties = map[string]string{"relatime": "off", "atime": "off", "xattr": "on"}
+	argv := strings.Join(mustPlan(t, s, facts).Step("pool").Argv, " ")
+	const want = " -O acltype=posixacl -O xattr=on -O relatime=off -O atime=off -O encryption="
+	if !strings.Contains(argv, want) {
+		t.Errorf("%s lacks %s", argv, want)
+	}
+}
+
 // TestRefusals refuses a target for each reason, with what to do.
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*spec.Spec, *Target){
@@ -264,8 +276,11 @@ func TestRefusals(t *testing.T) {
 		"imported already":               func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
 		"OpenZFS 2.1 of Debian 12":       func(s *spec.Spec, _ *Target) { s.Release = "bookworm" },
 		"the features of openzfs-2.2-li": func(_ *spec.Spec, t *Target) { t.ZFS = "2.1.11" },
-		"2.1.14, which cannot set":       func(s *spec.Spec, t *Target) { t.ZFS, s.Pool.Compatibility = "2.1.14", "zol-0.8" },
-		"has no disk /dev/disk/by-id/x":  func(s *spec.Spec, _ *Target) { s.MirrorDisk = "/dev/disk/by-id/x" },
+		"2.1.14, which does not know the features of grub2-2.12": func(s *spec.Spec, t *Target) {
+			t.ZFS, s.Pool.Compatibility = "2.1.14", "grub2-2.12"
+		},
+		"2.1.14, which cannot set":      func(s *spec.Spec, t *Target) { t.ZFS, s.Pool.Compatibility = "2.1.14", "zol-0.8" },
+		"has no disk /dev/disk/by-id/x": func(s *spec.Spec, _ *Target) { s.MirrorDisk = "/dev/disk/by-id/x" },
 		"are the same disk": func(s *spec.Spec, t *Target) {
 			t.Disks = append(t.Disks, t.Disks[0])
 			t.Disks[1].ByID, s.MirrorDisk = "/dev/disk/by-id/x", "/dev/disk/by-id/x"

@@ -1,8 +1,6 @@
 package spec
 
 import (
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,43 +9,17 @@ import (
 )
 
 var (
-	compression = lazy.Compile(`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-[1-9]|-1[0-9]|-fast(-[0-9]{1,4})?)?)$`)
-	features    = lazy.Compile(`^(openzfs|openzfsonosx|zol|freebsd|grub2)[A-Za-z0-9.-]*$`)
-	setName     = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*$`)
-	mountpoint  = lazy.Compile(`^(none|(/[A-Za-z0-9][A-Za-z0-9_.@+-]*)+)$`)
-	property    = lazy.Compile(`^[a-z][a-z0-9]*([a-z0-9._-]*:[a-z0-9._-]+)?$`)
-	propValue   = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.:,@/+%-]*$`)
+	compression = lazy.Compile(
+		`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-[1-9]|-1[0-9]|-fast(-([1-9]|[1-9]0|100|500|1000))?)?)$`)
+	setName    = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*$`)
+	mountpoint = lazy.Compile(`^(none|(/[A-Za-z0-9][A-Za-z0-9_.@+-]*)+)$`)
+	property   = lazy.Compile(`^[a-z][a-z0-9_]*([a-z0-9._-]*:[a-z0-9._-]+)?$`)
+	propValue  = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.:,@/+%-]*$`)
 )
 
 // changed reports whether anything differs from the defaults.
 func (p Pool) changed() bool {
 	return p.Compression != "lz4" || p.Ashift != 12 || p.Autotrim != "on" || p.Compatibility != "" || len(p.Properties) > 0
-}
-
-// keyed are the properties of encryption, and those that a key of its own sets.
-var keyed = map[string]string{"encryption": "the pool is encrypted as a whole", "keyformat": "the pool has one key",
-	"keylocation": "the pool has one key",
-	"mountpoint":  "the key mountpoint sets it", "pbkdf2iters": "the pool has one key"}
-
-func (c checker) properties(all map[string]string, taken map[string]string, at ...string) {
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		where := append(slices.Clone(at), "properties", name)
-		why, refused := keyed[name]
-		if w, ok := taken[name]; ok {
-			why, refused = w, true
-		}
-		switch {
-		case refused:
-			c.Add(c.at(where), "leave it out", "%s cannot be set here: %s", yamltree.Show(name), why)
-		case strings.HasPrefix(name, "org.zfsbootmenu:"):
-			c.Add(c.at(where), "leave it out", "%s cannot be set here: the recipe sets it", yamltree.Show(name))
-		case !property.MatchString(name):
-			c.Add(c.at(where), "write a property of zfs such as recordsize", "%s is not the name of a property",
-				yamltree.Show(name))
-		default:
-			c.want(all[name], propValue, "write a value that zfs set accepts", where...)
-		}
-	}
 }
 
 // pool checks the options of the pool.
@@ -62,26 +34,8 @@ func (c checker) pool(s *Spec) {
 	if p.Autotrim != "on" && p.Autotrim != "off" {
 		c.Add(c.at([]string{"pool", "autotrim"}), "write on or off", "pool.autotrim is %s", yamltree.Show(p.Autotrim))
 	}
-	if p.Compatibility != "" {
-		c.want(p.Compatibility, features, "write a file of /usr/share/zfs/compatibility.d such as openzfs-2.2-linux", "pool",
-			"compatibility")
-		// The loaders of debian-zfs are this version too, or a later one.
-		for _, r := range []struct {
-			recipe, release, name, zfs string
-			known                      []string
-		}{{"debian-zfs", "bookworm", "Debian 12", "2.1", []string{"2.0", "2.1"}},
-			{"debian-zfs", "trixie", "Debian 13", "2.3", []string{"2.0", "2.1", "2.2", "2.3"}},
-			{"void-zfs", "", "ZFSBootMenu 3.1", "2.4", []string{"2.0", "2.1", "2.2", "2.3", "2.4"}}} {
-			set, ok := strings.CutPrefix(p.Compatibility, "openzfs-")
-			set, _, _ = strings.Cut(set, "-")
-			if s.Recipe == r.recipe && (r.release == "" || s.Release == r.release) && ok && !slices.Contains(r.known, set) {
-				c.Add(c.at([]string{"pool", "compatibility"}), "use openzfs-"+r.zfs+"-linux",
-					"OpenZFS %s of %s does not know the features of %s", r.zfs, r.name, p.Compatibility)
-			}
-		}
-	}
-	c.properties(p.Properties, map[string]string{"compression": "pool.compression sets it",
-		"canmount": "the first dataset is not mounted"}, "pool")
+	c.features(s)
+	c.properties(s, p.Properties, true, "pool")
 }
 
 // ours are the datasets that every recipe makes.
@@ -115,12 +69,12 @@ func belongs(path string) bool {
 
 // datasets checks that datasets can be made in order, and take nothing out of the boot
 // environments that belongs to them.
-func (c checker) datasets(all []Dataset) {
+func (c checker) datasets(s *Spec) {
 	names, mounts := map[string]bool{}, map[string]bool{}
 	for _, o := range ours {
 		names[o] = true
 	}
-	for i, d := range all {
+	for i, d := range s.Datasets {
 		at := func(key string) []string { return []string{"datasets", strconv.Itoa(i), key} }
 		c.want(d.Name, setName, "write a name below the pool such as var/log", at("name")...)
 		c.want(d.Mountpoint, mountpoint, "write a path such as /var/log, or none", at("mountpoint")...)
@@ -140,10 +94,7 @@ func (c checker) datasets(all []Dataset) {
 		case mounts[d.Mountpoint] && d.Mountpoint != "none":
 			c.Add(c.at(at("mountpoint")), "choose another folder", "two datasets are mounted at %s", d.Mountpoint)
 		}
-		if m := d.Properties["canmount"]; m != "" && m != "on" && m != "off" {
-			c.Add(c.at(append(at("properties"), "canmount")), "write on or off", "canmount is %s", yamltree.Show(m))
-		}
-		c.properties(d.Properties, nil, at("properties")[:2]...)
+		c.properties(s, d.Properties, false, at("properties")[:2]...)
 		names[d.Name], mounts[d.Mountpoint] = true, true
 	}
 }

@@ -14,16 +14,28 @@ zfsbootmenu: {file: /zbm.EFI, sha256: 000000000000000000000000000000000000000000
 secrets: {pool: prompt, root: prompt}
 `
 
+// specOf adds keys to a specification. Without encryption, it has no passphrase.
+func specOf(keys string) string {
+	text := withDatasets
+	if strings.Contains(keys, "encryption: off") {
+		text = strings.Replace(text, "pool: prompt, ", "", 1)
+	}
+	return text + keys
+}
+
 // TestDatasets accepts what leaves boot environments whole, and says what does not, and where.
 func TestDatasets(t *testing.T) {
 	for _, good := range []string{
 		"pool: {compression: zstd-3, ashift: 13, autotrim: off, compatibility: openzfs-2.1-linux, properties: {atime: off}}",
+		"pool: {properties: {relatime: off, xattr: on, acltype: off, recordsize: 1M, dnodesize: auto}}",
+		"encryption: off\npool: {compatibility: grub2, properties: {filesystem_limit: 100}}",
+		"datasets: [{name: a, mountpoint: /srv, properties: {exec: off, setuid: off, refquota: 1.5T, checksum: sha512}}]",
 		"datasets: [{name: var, mountpoint: none}, {name: var/log, mountpoint: /var/log, properties: {quota: 10G}}]",
 		"datasets: [{name: srv, mountpoint: /srv}, {name: local, mountpoint: /usr/local}]",
 		"datasets: [{name: home/anna, mountpoint: /home/anna}, {name: docker, mountpoint: /var/lib/docker}]",
 		"datasets: [{name: s, mountpoint: /srv, properties: {canmount: on, 'com.sun:auto-snapshot': 'true'}}]",
 	} {
-		if _, err := Parse("f", []byte(withDatasets+good+"\n")); err != nil {
+		if _, err := Parse("f", []byte(specOf(good)+"\n")); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
@@ -67,12 +79,46 @@ func TestDatasets(t *testing.T) {
 		{"pool: {autotrim: maybe}",
 			"pool.autotrim is"},
 		{"pool: {compatibility: none}",
-			"pool.compatibility is not valid"},
+			`does not know the features of "none"`},
 		{"pool: {properties: {compression: zstd}}",
 			"pool.compression sets it"},
+		{"pool: {compatibility: openzfs-2.1-linxu}",
+			`f:8:23: OpenZFS 2.4 of ZFSBootMenu 3.1 does not know the features of "openzfs-2.1-linxu"; did you mean`},
+		{"pool: {compatibility: grub2}",
+			"f:8:23: the set of features grub2 lacks encryption, which the value of encryption needs"},
+		{"pool: {compatibility: zol-0.7}",
+			"lacks encryption"},
+		{"pool: {compatibility: zol-0.8, compression: zstd-3}",
+			"zol-0.8 lacks zstd_compress, which the value of pool.compression needs"},
+		{"pool: {compatibility: zol-0.8}\ndatasets: [{name: a, mountpoint: /srv, properties: {compression: zstd}}]",
+			"zol-0.8 lacks zstd_compress, which the value of datasets.0.properties.compression needs"},
+		{"pool: {compatibility: openzfs-2.1-linux, properties: {checksum: blake3}}",
+			"lacks blake3"},
+		{"encryption: off\npool: {compatibility: grub2-2.06, properties: {recordsize: 1M}}",
+			"lacks large_blocks"},
+		{"pool: {compression: zstd-fast-11}",
+			"pool.compression is not valid"},
+		{"pool: {properties: {exec: off}}",
+			"f:8:27: exec=off does not suit the root of a system: no program"},
+		{"pool: {properties: {setuid: off, xattr: off, casesensitivity: mixed}}",
+			"setuid=off does not suit"},
+		{"pool: {properties: {readonly: on}}",
+			`"readonly" cannot be set here: the installation could write nothing to it`},
+		{"datasets: [{name: a, mountpoint: /srv, properties: {readonly: on}}]",
+			`"readonly" cannot be set here`},
+		{"pool: {properties: {volsize: 10G}}",
+			`"volsize" cannot be set here: only a volume has it`},
+		{"pool: {properties: {jailed: on}}",
+			"the system could not mount it"},
+		{"pool: {properties: {encryptionx: a}}",
+			`f:8:34: "encryptionx" is not a property`},
+		{"pool: {properties: {atme: off}}",
+			`did you mean "atime"?`},
+		{"pool: {properties: {relatime: maybe}}",
+			"pool.properties.relatime is not valid; write a value of zfsprops(7)"},
 	} {
 		bad, want := c[0], c[1]
-		_, err := Parse("f", []byte(withDatasets+bad+"\n"))
+		_, err := Parse("f", []byte(specOf(bad)+"\n"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, want %q", bad, err, want)
 		}

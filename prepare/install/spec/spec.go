@@ -352,7 +352,7 @@ func (c checker) linux(s *Spec, ref string) {
 		c.Add(c.at([]string{"init"}), "leave it out", "init is for netbsd-zfs only")
 	}
 	c.pool(s)
-	c.datasets(s.Datasets)
+	c.datasets(s)
 	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
 	c.oneOf(s.Encryption, []string{"aes-256-gcm", "off"}, "encryption")
 	if s.Plain() {
