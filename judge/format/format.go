@@ -166,6 +166,9 @@ type Series struct {
 	Values []float64
 	// Stats describe values that the file does not list. Values is empty then.
 	Stats *Stats
+	// TooFast means that the program could not measure the value, because the work ended too fast. Values is empty
+	// then. The median of the values of other records is unknown, too: they are those of slower work.
+	TooFast bool
 }
 
 // Stats are statistics of repetitions, in the unit of the metric. One that the file

@@ -639,3 +639,20 @@ func TestGeomeanCoverage(t *testing.T) {
 		t.Logf("%.3f of the intervals contain the ratio", share)
 	}
 }
+
+// Work that ended too fast to be measured is missing, and so is the median of its slower repetitions.
+func TestWorkThatWasTooFastHasNoMedian(t *testing.T) {
+	with := func(values []float64, fast bool) format.Record {
+		return format.Record{Line: 1, Labels: []format.Label{{Name: "test", Value: "a"}},
+			Series: []format.Series{{Metric: latency, Values: values, TooFast: fast}}}
+	}
+	slow, fast := with([]float64{3}, false), with(nil, true)
+	r := compared(t, Option{}, source("old", slow, slow, fast), source("new", slow, slow, slow))
+	if len(r.Summaries) != 2 || r.Summaries[0].Median != nil || r.Summaries[0].N != 0 || r.Summaries[1].Median == nil ||
+		len(r.Comparisons) != 0 {
+		t.Errorf("%+v, %+v", r.Summaries, r.Comparisons)
+	}
+	if r := compared(t, Option{}, source("old", fast), source("new", fast)); len(r.Summaries) != 0 {
+		t.Errorf("a metric that no file has a value of: %+v", r.Summaries)
+	}
+}

@@ -245,6 +245,9 @@ func (t *table) poolValues() {
 					}
 				}
 			}
+			if slices.ContainsFunc(s.series, func(x format.Series) bool { return x.TooFast }) {
+				s.values = nil
+			}
 		}
 	}
 }
@@ -285,6 +288,12 @@ func (t *table) failures(name, who string) int {
 func (t *table) compare(r *Result, key cellMetric, baseline string) {
 	m := t.metrics[key]
 	var there []string
+	measured := func(x format.Series) bool { return !x.TooFast }
+	if !slices.ContainsFunc(t.contenders, func(who string) bool {
+		return t.sides[key][who] != nil && slices.ContainsFunc(t.sides[key][who].series, measured)
+	}) {
+		return
+	}
 	for _, who := range t.contenders {
 		s := t.sides[key][who]
 		if s == nil {

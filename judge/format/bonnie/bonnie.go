@@ -5,6 +5,7 @@ package bonnie
 import (
 	"bytes"
 	"encoding/csv"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -80,6 +81,7 @@ func (bonnie) Read(name string, data []byte) (format.File, error) {
 	} else {
 		compareTables(p, name, data, out.Records)
 	}
+	r.warnFast()
 	p.Distinguish(&out, "machine")
 	return p.Finish(out)
 }
@@ -100,7 +102,7 @@ func compareTables(p *format.Problems, name string, data []byte, lines []format.
 	for i, table := range tables.Records {
 		for _, s := range table.Series {
 			at := slices.IndexFunc(lines[i].Series, func(x format.Series) bool { return x.Metric.Name == s.Metric.Name })
-			if at >= 0 && s.Metric.Unit == "B/s" {
+			if at >= 0 && s.Metric.Unit == "B/s" && !s.TooFast && !lines[i].Series[at].TooFast {
 				v := lines[i].Series[at].Values[0]
 				p.Compare(table.Line, s.Metric.Name+" of the table", s.Values[0], v, maxRounding*v+1,
 					"the line of CSV", "that line")
@@ -114,6 +116,7 @@ type reader struct {
 	out  *format.File
 	p    *format.Problems
 	seen map[string]bool
+	fast map[string]int // how many passes of a test were too fast to be measured
 }
 
 // oldFields and fields are the numbers of fields of formats 1.96 and 1.97, and of 1.98,
@@ -152,24 +155,12 @@ func (r *reader) readCSVLine(number int, line []byte) {
 			{Name: "processes", Value: f[3], Shown: "processes=" + f[3], Setting: true},
 		}}
 	for _, test := range bonniecsv.Tests {
+		factor := 1024.0 // KiB
+		if test.Operations() {
+			factor = 1
+		}
 		rate, err := bonniecsv.Figure(f[test.Rate])
-		if err != nil {
-			r.p.LeaveOut(number, "%s: %v", test.Name, err)
-		}
-		if !test.Operations() {
-			rate *= 1024 // KiB
-		}
-		rec.AddSingle(metricOf(test), rate, rate > 0)
-		worst, err := bonniecsv.Duration(f[test.Latency])
-		if err != nil {
-			r.p.LeaveOut(number, "latency of %s: %v", test.Name, err)
-		}
-		rec.AddSingle(latency(test), worst, worst > 0)
-		share, known, err := bonniecsv.Share(f[test.Rate+1])
-		if err != nil {
-			r.p.LeaveOut(number, "CPU of %s: %v", test.Name, err)
-		}
-		rec.AddSingle(test.CPU(), share, known)
+		r.addTest(&rec, test, figures{rate * factor, err, f[test.Rate], f[test.Rate+1], f[test.Latency], number})
 	}
 	// Passes of -x have the same seed; so have other invocations with -z.
 	key := strings.Join(slices.Concat(f[:9], f[21:26]), ",")
@@ -181,9 +172,65 @@ func (r *reader) readCSVLine(number int, line []byte) {
 	r.seen[key] = true
 }
 
+// figures are what a row says about a test.
+type figures struct {
+	rate                  float64
+	err                   error  // of the rate
+	written, cpu, latency string // as the row has them, the rate first
+	latencyLine           int
+}
+
+// addTest adds the rate, the worst latency and the share of the CPU of a test, if it was run.
+func (r *reader) addTest(rec *format.Record, test bonniecsv.Test, f figures) {
+	if f.err != nil {
+		r.p.LeaveOut(rec.Line, "%s: %v", test.Name, f.err)
+	}
+	fast := strings.HasPrefix(f.written, "+") || strings.HasPrefix(f.cpu, "+")
+	if fast {
+		if r.fast == nil {
+			r.fast = map[string]int{}
+		}
+		r.fast[test.Name]++
+		rec.Series = append(rec.Series, format.Series{Metric: metricOf(test), TooFast: true})
+	}
+	rec.AddSingle(metricOf(test), f.rate, f.rate > 0)
+	worst, err := bonniecsv.Duration(f.latency)
+	if err != nil {
+		r.p.LeaveOut(f.latencyLine, "latency of %s: %v", test.Name, err)
+	}
+	rec.AddSingle(latency(test), worst, worst > 0)
+	share, known, err := bonniecsv.Share(f.cpu)
+	if err != nil {
+		r.p.LeaveOut(rec.Line, "CPU of %s: %v", test.Name, err)
+	}
+	if fast {
+		rec.Series = append(rec.Series, format.Series{Metric: test.CPU(), TooFast: true})
+	}
+	rec.AddSingle(test.CPU(), share, known)
+}
+
+// warnFast names the tests that ended too fast in some pass.
+func (r *reader) warnFast() {
+	var names []string
+	for _, test := range bonniecsv.Tests {
+		switch n, all := r.fast[test.Name], len(r.out.Records); {
+		case n == 0:
+		case all > 1:
+			names = append(names, fmt.Sprintf("%s (%d of %d times)", test.Name, n, all))
+		default:
+			names = append(names, test.Name)
+		}
+	}
+	if len(names) > 0 && len(r.out.Records) > 0 {
+		r.p.Warn(r.out.Records[0].Line, "These tests ended too fast for bonnie++ to measure them (+++++): %s. bakeoff gives "+
+			"no rate and no CPU time of them, also not of the passes that bonnie++ measured: those are the slow ones. Use a "+
+			"larger file, or more small files.", strings.Join(names, ", "))
+	}
+}
+
 // addRecord keeps a record that has a value.
 func (r *reader) addRecord(rec format.Record) {
-	if len(rec.Series) == 0 {
+	if !slices.ContainsFunc(rec.Series, func(s format.Series) bool { return len(s.Values) > 0 }) {
 		r.p.LeaveOut(rec.Line, "no test took long enough to be measured; use a larger file")
 		return
 	}
@@ -210,50 +257,46 @@ func (r *reader) readTable(part format.Part) {
 		r.p.LeaveOut(part.Line, "the table ends too early")
 		return
 	}
-	at := columns.FindAllIndex(lines[head], 6)
-	values := lines[head+1]
-	if len(at) < 6 || len(values) < at[0][0]-1 {
-		r.p.LeaveOut(part.Line+head+1, "the line has no columns of bonnie++")
+	tests := bonniecsv.Tests[:6]
+	at, line := columns.FindAllIndex(lines[head], len(tests)), part.Line+head+1
+	if len(at) < len(tests) {
+		r.p.LeaveOut(line, "the line has no columns of bonnie++")
 		return
 	}
-	rec := format.Record{Line: part.Line + head + 1, Turn: len(r.out.Records),
-		Facts: map[string]string{"version": version}}
+	first := at[0][1] - len(" 12345 123") // of the columns, with the blank before it
+	values, ok := splitColumns(lines[head+1], first, len(" 12345"), len(" 123"))
+	for i := 0; i < len(values); i += 2 {
+		ok = ok && (values[i] == "") == (values[i+1] == "")
+	}
+	if !ok {
+		r.p.LeaveOut(line, "the figures of the line cannot be assigned to their tests; use the line of CSV at the end of the "+
+			"output")
+		return
+	}
+	rec := format.Record{Line: line, Turn: len(r.out.Records), Facts: map[string]string{"version": version}}
 	machine, size := "", ""
-	if words := strings.Fields(string(values[:at[0][0]-1])); len(words) > 0 {
+	if words := strings.Fields(string(lines[head+1][:min(first, len(lines[head+1]))])); len(words) > 0 {
 		machine = words[0]
 		size = strings.Join(words[1:], " ")
 	}
 	rec.Labels = []format.Label{
 		{Name: "machine", Value: machine, Setting: true, Place: true}, {Name: "size", Value: size, Setting: true}}
-	var latencies []byte
+	latencies := make([]string, len(tests))
 	if head+2 < len(lines) && bytes.HasPrefix(lines[head+2], []byte("Latency")) {
-		latencies = lines[head+2]
-	}
-	for i, test := range bonniecsv.Tests[:len(at)] {
-		end := at[i][1] - len(" %CP")
-		start := end - len("12345")
-		if i > 0 {
-			start = at[i-1][1]
+		const earlier = 2 // begin its columns than those of the rates
+		if latencies, ok = splitColumns(lines[head+2], first-earlier, len(" 1234567us")); !ok {
+			r.p.LeaveOut(line+1, "the latencies of the line cannot be assigned to their tests; use the line of CSV at the end "+
+				"of the output")
+			latencies = make([]string, len(tests))
 		}
+	}
+	for i, test := range tests {
 		plain := 1.0
 		if lines[head][at[i][0]] == 'K' {
 			plain = 1024
 		}
-		rate, err := parseRate(cutColumn(values, start, end), plain)
-		if err != nil {
-			r.p.LeaveOut(rec.Line, "%s: %v", test.Name, err)
-		}
-		rec.AddSingle(metricOf(test), rate, rate > 0)
-		worst, err := bonniecsv.Duration(cutColumn(latencies, end-7, end+3))
-		if err != nil {
-			r.p.LeaveOut(rec.Line+1, "latency of %s: %v", test.Name, err)
-		}
-		rec.AddSingle(latency(test), worst, worst > 0)
-		share, known, err := bonniecsv.Share(cutColumn(values, end, at[i][1]))
-		if err != nil {
-			r.p.LeaveOut(rec.Line, "CPU of %s: %v", test.Name, err)
-		}
-		rec.AddSingle(test.CPU(), share, known)
+		rate, err := parseRate(values[2*i], plain)
+		r.addTest(&rec, test, figures{rate, err, values[2*i], values[2*i+1], latencies[i], line + 1})
 	}
 	if bytes.Contains(part.Text, []byte("-Sequential Create-")) {
 		r.p.Warn(part.Line, "The tests of small files are left out, because the table of bonnie++ 2.00 has the number of "+
@@ -262,9 +305,29 @@ func (r *reader) readTable(part format.Part) {
 	r.addRecord(rec)
 }
 
-// cutColumn is a column of a line, without blanks; the line may be shorter.
-func cutColumn(line []byte, start, end int) string {
-	return string(bytes.TrimSpace(line[min(max(0, start), len(line)):min(end, len(line))]))
+// splitColumns splits a row of the table, whose columns begin at first and have the widths in turn, into 12 words;
+// a column is empty if its test was skipped. A word stands at the right end of its column; one that is longer than
+// the column begins after one blank and moves the rest of the row to the right. ok is false if the row is none of
+// these.
+func splitColumns(line []byte, first int, widths ...int) (words []string, ok bool) {
+	rest := string(bytes.TrimRight(line, " \t\r\n"))
+	rest = rest[min(max(first, 0), len(rest)):]
+	for i := range 6 * len(widths) {
+		width := widths[i%len(widths)]
+		blanks := len(rest) - len(strings.TrimLeft(rest, " "))
+		if rest == "" || blanks >= width {
+			words = append(words, "")
+			rest = rest[min(width, len(rest)):]
+			continue
+		}
+		word, _, _ := strings.Cut(rest[blanks:], " ")
+		if end := blanks + len(word); blanks == 0 || end < width || end > width && blanks > 1 {
+			return nil, false
+		}
+		words = append(words, word)
+		rest = rest[blanks+len(word):]
+	}
+	return words, rest == ""
 }
 
 // parseRate parses a rate of the table: "97.2m", or plain in KiB or operations; 0 if the
