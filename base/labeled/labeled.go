@@ -72,3 +72,15 @@ func Quantity(word string, units map[string]float64) (float64, error) {
 	}
 	return v * factor, nil
 }
+
+// Rounding is the largest share by which rounding can have changed a number that is written with decimals and
+// perhaps followed by a unit: 0.011 for "4.7s".
+func Rounding(word string) float64 {
+	number := word[:strings.LastIndexAny(word, "0123456789.")+1]
+	v, err := Decimal(number)
+	if err != nil || v == 0 {
+		return math.Inf(1)
+	}
+	_, decimals, _ := strings.Cut(number, ".")
+	return 0.5 * math.Pow10(-len(decimals)) / math.Abs(v)
+}

@@ -269,8 +269,8 @@ func (r *reader) readTable(part format.Part) {
 		ok = ok && (values[i] == "") == (values[i+1] == "")
 	}
 	if !ok {
-		r.p.LeaveOut(line, "the figures of the line cannot be assigned to their tests; use the line of CSV at the end of the "+
-			"output")
+		r.p.LeaveOut(line, "the figures of the line cannot be assigned to their tests; use the line of CSV at the end of "+
+			"the output")
 		return
 	}
 	rec := format.Record{Line: line, Turn: len(r.out.Records), Facts: map[string]string{"version": version}}

@@ -3,7 +3,6 @@ package h2load
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -24,7 +23,7 @@ func (h2load) Doc() format.Doc {
 		Program: "h2load > FILE",
 		Labels: []format.LabelDoc{
 			{Name: "protocol", Doc: "application protocol: h2, http/1.1, h3"},
-			{Name: "load", Doc: "clients, and requests or length of the test"},
+			{Name: "load", Doc: "clients and requests of all threads together, or clients and length of the test"},
 		},
 		Order: "A report is one run with one value of each metric. It does not name the URL and the streams per client, so " +
 			"two reports in one file do not count as repetitions: use a file for each run.",
@@ -39,7 +38,8 @@ var (
 	ended   = lazy.Compile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
 	done    = lazy.Compile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
 		`(\d+) errored, (\d+) timeout`)
-	timed      = lazy.Compile(`(?m)^spawning thread #0: .*Timing-based test with (\d+)s of warm-up time and (\d+)s of `)
+	timed      = lazy.Compile(`(?m)^spawning thread #\d+: .*Timing-based test with \S+ of warm-up time and (\S+) of `)
+	counts     = lazy.Compile(`(\d+)( total client| client\(s\) will| total request)`)
 	traffic    = lazy.Compile(`(?m)^traffic: \S+ \((\d+)\) total`)
 	redirected = lazy.Compile(`(?m)^status codes: \d+ 2xx, ([1-9]\d*) 3xx,`)
 	// Version 1.68 has min, max, mean; later ones also have quantiles, and shorter names.
@@ -98,12 +98,20 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 		p.LeaveOut(part.Line, "%q cannot be read", end[0])
 		return nil
 	}
-	protocol, _ := part.Text.Line("Application protocol:")
-	load := ""
-	if m := started.FindSubmatch(part.Text); m != nil {
-		load = string(m[1])
+	// h2load counts, and divides by the time for which it was asked to measure, without the warm-up before it.
+	time, rounding := took, labeled.Rounding(string(end[1]))
+	if m := timed.FindSubmatch(part.Text); m != nil {
+		asked, err := labeled.Quantity(string(m[1]), durations)
+		if err != nil || !(asked > 0) || took < asked*(1-maxRounding) {
+			p.LeaveOut(part.Line, "the test should last %s, and it ended after %s; the run may have been interrupted",
+				m[1], end[1])
+			return nil
+		}
+		time, rounding = asked, 0
 	}
-	rec := &format.Record{Line: part.Line, Facts: map[string]string{}, Labels: []format.Label{
+	protocol, _ := part.Text.Line("Application protocol:")
+	load, threads := loadOf(part.Text)
+	rec := &format.Record{Line: part.Line, Facts: map[string]string{"threads": threads}, Labels: []format.Label{
 		{Name: "protocol", Value: protocol, Setting: true},
 		{Name: "load", Value: load, Setting: true},
 	}}
@@ -124,17 +132,19 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 	if m := redirected.FindSubmatch(part.Text); m != nil {
 		p.Warn(part.Line, "%s responses redirect to another address, which h2load does not follow.", m[1])
 	}
-	rec.AddSingle(requests, n[2]/took, true)
+	// The rate counts all responses, also those with an error as their status.
+	responses := max(n[2], n[2]+n[3]-n[4])
+	perSecond := rateOf(p, rec, "req/s", string(end[2]), map[string]float64{"": 1}, responses/time, rounding,
+		"the number of responses and the time")
+	rec.AddSingle(requests, perSecond*n[2]/responses, true)
+	if m := traffic.FindSubmatch(part.Text); m != nil {
+		all, _ := labeled.Decimal(string(m[1])) // digits
+		rate = rateOf(p, rec, "the rate of the bytes (B/s)", string(end[3]), sizes, all/time, rounding,
+			"the bytes of the traffic and the time")
+	}
 	rec.AddSingle(bandwidth, rate, true)
 	rec.AddSingle(failed, bad/(n[2]+bad), true)
 	latencies(p, rec, part.Text)
-	if v, err := labeled.Decimal(string(end[2])); err == nil {
-		compare(p, rec, part.Text, took, "req/s", v, n[2], "the requests that succeeded and the time")
-	}
-	if m := traffic.FindSubmatch(part.Text); m != nil {
-		all, _ := labeled.Decimal(string(m[1])) // digits
-		compare(p, rec, part.Text, took, "the rate of the bytes (B/s)", rate, all, "the bytes of the traffic and the time")
-	}
 	if n[2] > n[1] || n[1] > n[0] {
 		p.Warn(rec.Line, "%.0f requests succeeded, %.0f were done, and there were %.0f in total. The file was changed, or "+
 			"h2load has an error.", n[2], n[1], n[0])
@@ -149,21 +159,41 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 // maxRounding is the share by which rates may differ from those that numbers and the time give.
 const maxRounding = 0.01
 
-// compare warns of a rate that contradicts a number and the time. h2load divides by the time that a run was asked to
-// last, if there was one, without its warm-up; the numbers may include the warm-up.
-func compare(p *format.Problems, rec *format.Record, text []byte, took float64, what string, stated, n float64,
-	from string) {
-	m := timed.FindSubmatch(text)
-	if m != nil && string(m[1]) != "0" {
-		return
+// rateOf returns the less rounded one of a rate that h2load printed as word and of the rate that the numbers from
+// give, and warns if they contradict each other.
+func rateOf(p *format.Problems, rec *format.Record, what, word string, units map[string]float64, computed,
+	rounding float64, from string) float64 {
+	stated, err := labeled.Quantity(word, units)
+	switch {
+	case err != nil:
+		return computed
+	case labeled.Rounding(word) < rounding:
+		p.Compare(rec.Line, what, stated, computed, 0.01+maxRounding*computed, from, "that rate")
+		return stated
 	}
-	computed := n / took
-	if m != nil {
-		if asked, err := labeled.Decimal(string(m[2])); err == nil && math.Abs(n/asked-stated) < math.Abs(computed-stated) {
-			computed = n / asked
+	p.Compare(rec.Line, what, stated, computed, 0.01+maxRounding*computed, from, "")
+	return computed
+}
+
+// loadOf returns what the lines of all threads say about the load, with the sums of their clients and requests, and
+// how many threads there are.
+func loadOf(text []byte) (load, threads string) {
+	sums := map[string]float64{}
+	lines := started.FindAllSubmatch(text, -1)
+	for _, line := range lines {
+		for _, m := range counts.FindAllSubmatch(line[1], -1) {
+			n, _ := labeled.Decimal(string(m[1])) // digits
+			sums[string(m[2])] += n
 		}
 	}
-	p.Compare(rec.Line, what, stated, computed, 0.01+maxRounding*computed, from, "the number and the time")
+	if len(lines) == 0 {
+		return "", "unavailable"
+	}
+	load = counts.ReplaceAllStringFunc(string(lines[0][1]), func(match string) string {
+		what := counts.FindStringSubmatch(match)[2]
+		return fmt.Sprintf("%.0f%s", sums[what], what)
+	})
+	return load, fmt.Sprint(len(lines))
 }
 
 // latencies reads the table of times. Its first line names the columns. 0us stands for

@@ -52,3 +52,12 @@ req/s       :      63.60       86.79       78.39       86.79       86.79       7
 		}
 	}
 }
+
+// The rates of a test that ended before its time are those of a longer time.
+func TestEndedEarly(t *testing.T) {
+	formattest.Mistakes(t, New(), []formattest.Mistake{{Name: "a test of 20 s", Text: `starting benchmark...
+spawning thread #0: 2 total client(s). Timing-based test with 0s of warm-up time and 20s of main duration
+finished in 4.02s, 20.00 req/s, 192.00KB/s
+requests: 400 total, 400 started, 400 done, 400 succeeded, 0 failed, 0 errored, 0 timeout
+`, Want: "x:1: the test should last 20s, and it ended after 4.02s"}})
+}
