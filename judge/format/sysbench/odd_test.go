@@ -1,6 +1,8 @@
 package sysbench
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -33,14 +35,46 @@ func TestLeftOut(t *testing.T) {
 	})
 }
 
-// A message about a failure in a report is shown.
+// A message about a failure counts as one. Without a report, the run failed.
 func TestFailuresAreReported(t *testing.T) {
-	out, err := New().Read("x", []byte("sysbench 1.0.20\nNumber of threads: 1\nFATAL: `thread_run' function failed\n"+
-		"total time: 1s\ntotal number of events: 5\n"))
-	want := "x:1: sysbench reports a failure, so the results may be those of a part of the run: " +
-		"FATAL: `thread_run' function failed"
-	if err != nil || len(out.Warnings) != 1 || out.Warnings[0] != want {
-		t.Errorf("%q, %v", out.Warnings, err)
+	const head = "sysbench 1.0.20\nNumber of threads: 1\nFATAL: `thread_run' function failed\n"
+	out, err := New().Read("x", []byte(head+"total time: 1s\ntotal number of events: 5\n"))
+	want := []string{"x:1: sysbench reports a failure, so the results may be those of a part of the run: " +
+		"FATAL: `thread_run' function failed"}
+	if err != nil || !slices.Equal(out.Warnings, want) || !slices.Equal(out.Failures, want) {
+		t.Errorf("%+v, %v", out, err)
+	}
+	out, err = New().Read("x", []byte(head))
+	if err != nil || out.Records[0].Failed != 1 ||
+		out.Records[0].Reason != "sysbench ended without a report: FATAL: `thread_run' function failed" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A fileio report of version 1.1 ends with the sum of the latencies.
+func TestIncompleteFileio(t *testing.T) {
+	formattest.Mistakes(t, New(), []formattest.Mistake{{Name: "cut off", Text: "sysbench 1.1.0\nNumber of threads: 1\n" +
+		"Doing random read test\n   read:  IOPS=5.00 1.00 MiB/s (1.05 MB/s)\n",
+		Want: `x:1: the report of sysbench 1.1.0 is incomplete: no line begins with "sum:"`}})
+}
+
+// What fileio prints about its work distinguishes results.
+func TestOptionsOfFileio(t *testing.T) {
+	lines := []string{"Extra file open flags: (none)", "2 files, 4MiB each", "8MiB total file size", "Block size 16KiB",
+		"Calling fsync() at the end of test, Enabled.", "Using synchronous I/O mode", "Using checksums validation."}
+	seen := map[string]bool{}
+	for i := range len(lines) + 1 {
+		changed := slices.Clone(lines)
+		if i < len(lines) {
+			changed[i] += " x"
+		}
+		out, err := New().Read("x", []byte("sysbench 1.0.20\nNumber of threads: 1\n\n"+strings.Join(changed, "\n")+
+			"\nDoing random read test\nInitializing worker threads...\ntotal time: 1s\ntotal number of events: 5\n"))
+		if err != nil || seen[out.Records[0].Labels[1].Value] {
+			t.Errorf("%q: %+v, %v", changed, out, err)
+			continue
+		}
+		seen[out.Records[0].Labels[1].Value] = true
 	}
 }
 

@@ -4,6 +4,7 @@ package sysbench
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"strings"
 
 	"bakeoff/base/labeled"
@@ -52,7 +53,7 @@ func (sysbench) Read(name string, data []byte) (format.File, error) {
 		first, _, _ := bytes.Cut(part.Text, []byte("\n"))
 		version := strings.Trim(strings.TrimPrefix(string(begin.Find(first)), "sysbench "), ":")
 		out.Program = "sysbench " + version
-		rec := report{Part: part, version: version, p: p}.readRecord()
+		rec := report{Part: part, version: version, p: p}.readRecord(&out)
 		if rec == nil {
 			continue
 		}
@@ -85,7 +86,7 @@ var (
 	bandwidth = sample.HigherRatio("bandwidth", "B/s", "bytes of memory blocks transferred per second")
 )
 
-func (r report) readRecord() *format.Record {
+func (r report) readRecord(out *format.File) *format.Record {
 	if strings.HasPrefix(r.version, "0.") {
 		r.p.LeaveOut(r.Line, "reports of sysbench %s are not supported; use sysbench 1.0 or 1.1", r.version)
 		return nil
@@ -95,41 +96,64 @@ func (r report) readRecord() *format.Record {
 		r.p.LeaveOut(r.Line, "the report of sysbench %s has %v", r.version, err)
 		return nil
 	}
-	events, err := r.Text.Number("total number of events:", "")
-	if err != nil {
-		r.p.LeaveOut(r.Line, "the report of sysbench %s is incomplete: %v", r.version, err)
-		return nil
-	}
-	took, err := r.Text.Number("total time:", "s") // 1.0
-	if _, missing := r.Text.Line("total time:"); err != nil && missing == nil {
-		r.p.LeaveOut(r.Line, "the report of sysbench %s cannot be read: %v", r.version, err)
-		return nil
-	}
-	if err != nil {
-		if took, err = r.Text.Number("time elapsed:", "s"); err != nil { // 1.1
-			r.p.LeaveOut(r.Line, "the report of sysbench %s has neither \"total time:\" (version 1.0) nor \"time elapsed:\" "+
-				"(version 1.1)", r.version)
-			return nil
-		}
-	}
 	test, options := r.testKind()
 	rec := &format.Record{Line: r.Line, Facts: map[string]string{"version": r.version}, Labels: []format.Label{
 		{Name: "test", Value: test},
 		{Name: "options", Value: options, Setting: true},
 		{Name: "threads", Value: threads, Shown: "threads=" + threads, Setting: true, Place: true},
 	}}
-	if events <= 0 || took <= 0 {
+	if warmup, err := r.Text.Line("Warmup time:"); err == nil {
+		rec.Facts["warmup"] = warmup
+	}
+	events, took, idle, err := r.counts()
+	fatal := broken.Find(r.Text)
+	switch {
+	case err != nil && fatal != nil:
+		rec.Failed, rec.Reason = 1, fmt.Sprintf("sysbench ended without a report: %s", fatal)
+		return rec
+	case err != nil:
+		r.p.LeaveOut(r.Line, "the report of sysbench %s %v", r.version, err)
+		return nil
+	case fatal != nil:
+		r.p.Fail(out, r.Line, "sysbench reports a failure, so the results may be those of a part of the run: %s", fatal)
+	}
+	if idle {
 		rec.Failed, rec.Reason = 1, "no event finished"
 		return rec
 	}
-	rec.AddSingle(rate, events/took, true)
-	if fatal := broken.Find(r.Text); fatal != nil {
-		r.p.Warn(r.Line, "sysbench reports a failure, so the results may be those of a part of the run: %s", fatal)
+	if took > 0 {
+		rec.AddSingle(rate, events/took, true)
+		r.compareCounts(events, took)
 	}
 	r.latencies(rec)
 	r.special(rec)
-	r.compare(rec, events, took)
+	r.compareLatencies(rec)
 	return rec
+}
+
+// counts are the number of events and the total time of a report, 0 and 0 if the test prints neither. idle means that
+// no event finished.
+func (r report) counts() (events, took float64, idle bool, err error) {
+	if iops.Match(r.Text) { // fileio of 1.1
+		if _, err := r.Text.Line("sum:"); err != nil { // its last line
+			return 0, 0, false, fmt.Errorf("is incomplete: %v", err)
+		}
+		return 0, 0, !busy.Match(r.Text), nil
+	}
+	if events, err = r.Text.Number("total number of events:", ""); err != nil {
+		return 0, 0, false, fmt.Errorf("is incomplete: %v", err)
+	}
+	const old, current = "total time:", "time elapsed:" // of 1.0 and 1.1
+	for _, label := range []string{old, current} {
+		if _, missing := r.Text.Line(label); missing != nil {
+			continue
+		}
+		if took, err = r.Text.Number(label, "s"); err != nil {
+			return 0, 0, false, fmt.Errorf("cannot be read: %v", err)
+		}
+		return events, took, events <= 0 || took <= 0, nil
+	}
+	return 0, 0, false, fmt.Errorf("has neither %q (version 1.0) nor %q (version 1.1)", old, current)
 }
 
 // printed are the rates that reports print beside their numbers of events: of the version 1.0, and of 1.1.
@@ -145,29 +169,33 @@ const (
 	maxShare = 0.02
 )
 
-// compare warns of numbers that contradict each other. Rates and times have two decimals, the times in ms.
-func (r report) compare(rec *format.Record, events, took float64) {
-	rateOf := func(what string, rate, n float64) {
+// compareCounts warns of numbers that contradict each other. Rates and times have two decimals, the times in ms.
+func (r report) compareCounts(events, took float64) {
+	rateOf := func(what string, rate, n float64, uses string) {
 		r.p.Compare(r.Line, what, rate, n/took, 0.01+n/took*(maxShare+maxDelay/took), "the number and the total time",
-			"")
+			uses)
 	}
 	for _, label := range printed {
 		if rate, err := r.Text.Number(label, ""); err == nil {
-			rateOf(strings.TrimSuffix(label, ":"), rate, events)
+			rateOf(strings.TrimSuffix(label, ":"), rate, events, "")
 		}
 	}
 	for _, m := range counted.FindAllSubmatch(r.Text, 3) {
 		n, nerr := labeled.Decimal(string(m[2]))
 		rate, rerr := labeled.Decimal(string(m[3]))
-		if nerr == nil && rerr == nil {
-			rateOf("the rate of "+string(m[1]), rate, n)
+		if what := string(m[1]); nerr == nil && rerr == nil {
+			uses := "the stated rate"
+			if what == "Total operations" { // they are the events
+				uses = ""
+			}
+			rateOf("the rate of "+what, rate, n, uses)
 		}
 	}
 	if m := transferred.FindSubmatch(r.Text); m != nil {
 		all, aerr := labeled.Decimal(string(m[1]))
 		rate, rerr := labeled.Decimal(string(m[2]))
 		if aerr == nil && rerr == nil {
-			rateOf("the rate of MiB transferred", rate, all)
+			rateOf("the rate of MiB transferred", rate, all, "the stated rate")
 		}
 	}
 	sum, serr := r.Text.Number("sum:", "")
@@ -176,7 +204,11 @@ func (r report) compare(rec *format.Record, events, took float64) {
 		r.p.Compare(r.Line, "the sum of the latencies (ms)", sum, avg*events, 0.01*events+maxShare*sum,
 			"avg and the number of events", "avg")
 	}
-	r.p.CompareOrder(rec, 0.03, 1e-5, mean.Name, highest.Name) // the percentile comes from a histogram
+}
+
+// compareLatencies warns of latencies that contradict each other. The percentile comes from a histogram.
+func (r report) compareLatencies(rec *format.Record) {
+	r.p.CompareOrder(rec, 0.03, 1e-5, mean.Name, highest.Name)
 	for _, s := range rec.Series {
 		if strings.HasPrefix(s.Metric.Name, "latency-p") {
 			r.p.CompareOrder(rec, 0.03, 1e-5, s.Metric.Name, highest.Name)
@@ -187,28 +219,30 @@ func (r report) compare(rec *format.Record, events, took float64) {
 // broken is a message of sysbench about what ended a thread or the run.
 var broken = lazy.Compile(`(?m)^(?:FATAL|ALERT): .{1,200}`)
 
+// fileOptions are the lines of fileio about its work, from the flags to the mode.
+var fileOptions = lazy.Compile(`(?m)^(?:(?:Extra file open flags:|\d+ files, ).*\n(?:\S.*\n)*?)?Doing .*$`)
+
 // testKind is the kind of a test, and the options that the report repeats.
 func (r report) testKind() (kind, options string) {
 	kind = "other"
 	var all []string
 	for _, o := range []struct{ label, kind string }{
 		{"Prime numbers limit:", "cpu"}, {"block size:", "memory"}, {"total size:", "memory"}, {"operation:", "memory"},
-		{"scope:", "memory"}, {"Target transaction rate:", ""}, {"Block size", "fileio"}, {"Doing", "doing"},
-		{"Using", "fileio"}, {"Read/Write ratio for combined random IO test:", "fileio"},
-		{"Periodic FSYNC enabled,", "fileio"},
+		{"scope:", "memory"}, {"Target transaction rate:", ""},
 	} {
-		v, err := r.Text.Line(o.label)
-		if err == nil && o.kind == "doing" {
-			// With --verbosity=5 all tests say so, and only fileio means its mode.
-			if test := doing[v]; test != "" {
-				kind = test
-				continue
-			}
-			o.kind = "fileio"
-		}
-		if err == nil {
+		if v, err := r.Text.Line(o.label); err == nil {
 			kind = cmp.Or(o.kind, kind)
 			all = append(all, strings.TrimSpace(o.label+" "+v))
+		}
+	}
+	if test, err := r.Text.Line("Doing"); err == nil { // fileio says so, and with --verbosity=5 all tests do
+		kind = cmp.Or(doing[test], "fileio")
+	}
+	if kind == "fileio" {
+		for line := range bytes.Lines(fileOptions.Find(r.Text)) {
+			if text := strings.TrimSpace(string(line)); !strings.HasPrefix(text, "Number of IO requests:") {
+				all = append(all, text)
+			}
 		}
 	}
 	if bytes.Contains(r.Text, []byte("\nSQL statistics:")) {
@@ -244,6 +278,7 @@ var (
 		`\((\S+) per sec\.\)`)
 	// Version 1.1: "read:  IOPS=12.30 0.19 MiB/s (0.20 MB/s)".
 	iops = lazy.Compile(`(?m)^\s+(read|write|fsync):\s+IOPS=(\d\S*)(?: (\S+) MiB/s)?`)
+	busy = lazy.Compile(`\bIOPS=[0.]*[1-9]`)
 )
 
 // special adds the metrics of some tests.
