@@ -3,6 +3,7 @@
 package asv
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -55,6 +56,8 @@ type report struct {
 	Vars    map[string]string `json:"env_vars"`
 	Columns []string          `json:"result_columns"`
 	Version *float64          `json:"version"`
+	// Versions are those of the benchmarks in version 1 of the format.
+	Versions map[string]*text `json:"benchmark_version"`
 }
 
 // entry is a benchmark that was not taken apart yet.
@@ -79,7 +82,7 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 				entries = append(entries, e)
 				return err
 			})
-		case "commit_hash", "env_name", "python", "params", "env_vars", "result_columns", "version":
+		case "commit_hash", "env_name", "python", "params", "env_vars", "result_columns", "version", "benchmark_version":
 			line := d.Line()
 			var raw json.RawMessage
 			if err := d.Value(&raw); err != nil {
@@ -122,19 +125,21 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 // of parameters. Values that do not exist are null.
 type benchmark struct {
 	Result  []*float64       `json:"result"`
-	Params  [][]param        `json:"params"`
+	Params  [][]text         `json:"params"`
+	Version *text            `json:"version"`    // of its code
 	Started *float64         `json:"started_at"` // ms
 	Samples [][]*float64     `json:"samples"`
 	Repeat  []*float64       `json:"stats_repeat"`
 	Stats   []*statsVersion1 `json:"stats"`
+	failed  bool             // with all parameters, so that Result is null
 }
 
-// param is a value of a parameter: a string, or another JSON value.
-type param string
+// text is a string, or another JSON value.
+type text string
 
 // UnmarshalJSON implements json.Unmarshaler.
-func (p *param) UnmarshalJSON(text []byte) error {
-	*p = param(format.Text(text))
+func (t *text) UnmarshalJSON(value []byte) error {
+	*t = text(format.Text(value))
 	return nil
 }
 
@@ -146,29 +151,33 @@ type statsVersion1 struct {
 // benchmark takes a result apart. Version 2 has a row of columns, which ends after the
 // last one with a value; version 1 has an object, or a number alone.
 func (r report) benchmark(value json.RawMessage) (b benchmark, err error) {
-	if *r.Version == 1 {
-		var one *float64
-		if json.Unmarshal(value, &one) == nil {
-			return benchmark{Result: []*float64{one}}, nil
-		}
-		return b, json.Unmarshal(value, &b)
-	}
-	var row []json.RawMessage
-	if err := json.Unmarshal(value, &row); err != nil {
-		return b, err
-	}
-	if len(row) > len(r.Columns) {
-		return b, fmt.Errorf("the row has %d columns, but result_columns names %d", len(row), len(r.Columns))
+	var one *float64
+	if *r.Version == 1 && json.Unmarshal(value, &one) == nil {
+		return benchmark{Result: []*float64{one}}, nil
 	}
 	object := map[string]json.RawMessage{}
-	for i, x := range row {
-		object[r.Columns[i]] = x
+	if *r.Version == 1 {
+		if err := json.Unmarshal(value, &object); err != nil {
+			return b, err
+		}
+	} else {
+		var row []json.RawMessage
+		if err := json.Unmarshal(value, &row); err != nil {
+			return b, err
+		}
+		if len(row) > len(r.Columns) {
+			return b, fmt.Errorf("the row has %d columns, but result_columns names %d", len(row), len(r.Columns))
+		}
+		for i, x := range row {
+			object[r.Columns[i]] = x
+		}
 	}
-	text, err := json.Marshal(object)
+	b.failed = string(object["result"]) == "null"
+	all, err := json.Marshal(object)
 	if err != nil {
 		return b, err
 	}
-	return b, json.Unmarshal(text, &b)
+	return b, json.Unmarshal(all, &b)
 }
 
 // maxCombinations bounds the combinations of parameters of a benchmark.
@@ -183,8 +192,10 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 		}
 	}
 	switch {
+	case b.failed && n > 0 && n <= maxCombinations:
+		b.Result = make([]*float64, n)
 	case b.Result == nil:
-		p.LeaveOut(e.line, "%q has no result: the benchmark failed, or was skipped", e.name)
+		p.LeaveOut(e.line, "%q has no result", e.name)
 		return
 	case n != len(b.Result):
 		p.LeaveOut(e.line, "%q has %d results for %d combinations of parameters", e.name, len(b.Result), n)
@@ -194,7 +205,7 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 	facts := r.machineFacts()
 	for i, result := range b.Result {
 		rec := format.Record{Line: e.line, Turn: len(out.Records), Facts: facts,
-			Labels: append([]format.Label{{Name: "benchmark", Value: e.name}}, combination(b.Params, i)...)}
+			Labels: append([]format.Label{r.label(e.name, b)}, combination(b.Params, i)...)}
 		if b.Started != nil {
 			rec.When = time.UnixMilli(int64(*b.Started))
 		}
@@ -229,6 +240,22 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 	}
 }
 
+// codeHash is the version of a benchmark that asv computes from its code.
+var codeHash = lazy.Compile(`^([0-9a-f]{12})[0-9a-f]{52}$`)
+
+// label names a benchmark. Results of different versions of its code are results of different benchmarks, as in asv.
+func (r report) label(name string, b benchmark) format.Label {
+	known := cmp.Or(b.Version, r.Versions[name])
+	if known == nil {
+		return format.Label{Name: "benchmark", Value: name}
+	}
+	version := string(*known)
+	if m := codeHash.FindStringSubmatch(version); m != nil {
+		version = m[1]
+	}
+	return format.Label{Name: "benchmark", Value: fmt.Sprintf("%s (version %s)", name, version), Short: name}
+}
+
 // elementOrNil returns element i, or nil.
 func elementOrNil[T any](all []*T, i int) *T {
 	if i < len(all) {
@@ -252,7 +279,7 @@ func (b benchmark) repeats(i int) *int {
 
 // combination are the labels of combination i of the product of all parameters; the
 // last one changes first.
-func combination(params [][]param, i int) []format.Label {
+func combination(params [][]text, i int) []format.Label {
 	out := make([]format.Label, len(params))
 	for k := len(params) - 1; k >= 0; k-- {
 		values := params[k]

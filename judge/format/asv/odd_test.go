@@ -32,3 +32,42 @@ func TestParameters(t *testing.T) {
 		}
 	}
 }
+
+// The version of the code of a benchmark is in a column, or in version 1 in a member of the file. Results of two
+// versions have different labels, and the same short one.
+func TestVersionsOfBenchmarks(t *testing.T) {
+	const hash = "0123456789ab0123456789ab0123456789ab0123456789ab0123456789abcdef"
+	columns := func(version string) string {
+		return `{"version": 2, "result_columns": ["result", "params", "version"],
+"results": {"a": [[1], [], ` + version + `]}}`
+	}
+	const old = `{"version": 1, "results": {"a": 1}, "benchmark_version": `
+	for text, want := range map[string]string{
+		columns(`"` + hash + `"`):    "a (version 0123456789ab)",
+		columns(`"2"`):               "a (version 2)",
+		columns("null"):              "a",
+		old + `{"a": "7", "b": 8}}`:  "a (version 7)",
+		old + `{"a": null, "b": 8}}`: "a",
+	} {
+		out, err := New().Read("x", []byte(text))
+		if err != nil || out.Records[0].Labels[0].Value != want || want != "a" && out.Records[0].Labels[0].Short != "a" {
+			t.Errorf("%s: %+v, %v", text, out, err)
+		}
+	}
+}
+
+// A benchmark that failed with all parameters has no list of results.
+func TestFailedBenchmarks(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"version": 2, "result_columns": ["result", "params"],
+"results": {"a": [null, [["1", "2"]]], "b": [null, []]}}`))
+	if err != nil || len(out.Records) != 3 || out.LeftOut != 0 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for _, r := range out.Records {
+		if r.Failed != 1 {
+			t.Errorf("%+v", r)
+		}
+	}
+	formattest.LeftOut(t, New(), []formattest.Mistake{{Name: "no result", Text: `{"version": 2,
+"result_columns": ["params", "result"], "results": {"a": [[]], "b": [[], [1]]}}`, Want: `x:2: "a" has no result`}})
+}
