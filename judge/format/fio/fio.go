@@ -17,7 +17,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"bakeoff/base/lazy"
@@ -150,20 +149,14 @@ func (s *side) meanLatency() *float64 {
 	return cmp.Or(scaledOrNil(s.Latency.meanOrNil(), 1e-9), scaledOrNil(s.MicroLatency.meanOrNil(), 1e-6))
 }
 
+// totalP99 is the 99th percentile of the time from submission to completion, which fio reports with lat_percentiles.
+func (s *side) totalP99() *float64 {
+	return cmp.Or(scaledOrNil(s.Latency.p99(), 1e-9), scaledOrNil(s.MicroLatency.p99(), 1e-6))
+}
+
+// p99 is that of the time from the end of the submission to completion.
 func (s *side) p99() *float64 {
-	for _, x := range []struct {
-		a, b *latency
-		unit float64
-	}{{s.Completion, s.Latency, 1e-9}, {s.MicroCompletion, s.MicroLatency, 1e-6}} {
-		a, b := x.a.p99(), x.b.p99()
-		if a == nil || b != nil && *b > *a {
-			a = b
-		}
-		if a != nil {
-			return scaledOrNil(a, x.unit)
-		}
-	}
-	return nil
+	return cmp.Or(scaledOrNil(s.Completion.p99(), 1e-9), scaledOrNil(s.MicroCompletion.p99(), 1e-6))
 }
 
 func scaledOrNil(v *float64, by float64) *float64 {
@@ -191,7 +184,8 @@ func (s *side) negative() bool {
 	if s == nil {
 		return false
 	}
-	return slices.ContainsFunc([]*float64{s.bandwidth(), s.IOPS, s.Total, s.meanLatency(), s.p99()},
+	return slices.ContainsFunc([]*float64{s.bandwidth(), s.IOPS, s.Total, s.meanLatency(), s.p99(),
+		s.totalP99()},
 		func(v *float64) bool { return v != nil && *v < 0 })
 }
 
@@ -536,15 +530,27 @@ func (r *reader) warn(text string, args ...any) {
 }
 
 // nullLatency is the path of a latency: of which direction, and which statistic.
-var nullLatency = lazy.Compile(`^(\w+)\.c?lat(?:_ns)?\.(?:(mean)|percentile\.(99)(?:\.0+)?)$`)
+var nullLatency = lazy.Compile(`^(\w+)\.(c?)lat(?:_ns)?\.(?:(mean)|percentile\.99(?:\.0+)?)$`)
 
-// leaveOutNull reports a latency that is missing because the file has no number there.
-func (r *reader) leaveOutNull(j process, direction, statistic string, v *float64) {
-	if v == nil && slices.ContainsFunc(j.nulls, func(path string) bool {
-		m := nullLatency.FindStringSubmatch(path)
-		return m != nil && m[1] == direction && strings.HasSuffix(statistic, m[2]+m[3])
+// addLatency adds a latency to a record, or reports that the file has no number there.
+func (r *reader) addLatency(rec *format.Record, j process, m sample.Metric, v *float64) {
+	if v != nil {
+		rec.Series = append(rec.Series, format.Single(m, *v))
+		return
+	}
+	if slices.ContainsFunc(j.nulls, func(path string) bool {
+		parts := nullLatency.FindStringSubmatch(path)
+		switch {
+		case parts == nil:
+			return false
+		case parts[3] != "":
+			return m.Name == parts[1]+"-latency-mean"
+		case parts[2] == "":
+			return m.Name == parts[1]+"-total-latency-p99"
+		}
+		return m.Name == parts[1]+"-latency-p99"
 	}) {
-		r.p.LeaveOut(j.line, "%s-latency-%s of job %q is not a number", direction, statistic, j.Name)
+		r.p.LeaveOut(j.line, "%s of job %q is not a number", m.Name, j.Name)
 	}
 }
 
@@ -593,17 +599,21 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 			add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), bandwidth)
 		}
 		if j.processes == 1 {
-			mean, p99 := s.meanLatency(), s.p99()
-			add(sample.LowerRatio(s.name+"-latency-mean", "s", "mean latency of an operation"), mean)
-			add(sample.LowerRatio(s.name+"-latency-p99", "s", "99th percentile of the latency"), p99)
-			r.leaveOutNull(j, s.name, "mean", mean)
-			r.leaveOutNull(j, s.name, "p99", p99)
+			for _, l := range []struct {
+				name, doc string
+				value     *float64
+			}{
+				{"latency-mean", "mean latency of an operation", s.meanLatency()},
+				{"latency-p99", "99th percentile of the completion latency", s.p99()},
+				{"total-latency-p99", "99th percentile of the latency with the time of the submission", s.totalP99()},
+			} {
+				r.addLatency(rec, j, sample.LowerRatio(s.name+"-"+l.name, "s", l.doc), l.value)
+			}
 		}
 	}
 	if j.Sync != nil && j.processes == 1 {
-		mean := scaledOrNil(j.Sync.Latency.meanOrNil(), 1e-9)
-		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), mean)
-		r.leaveOutNull(j, "sync", "mean", mean)
+		r.addLatency(rec, j, sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"),
+			scaledOrNil(j.Sync.Latency.meanOrNil(), 1e-9))
 	}
 	if len(rec.Series) == 0 {
 		rec.Failed, rec.Reason = 1, "fio counted no operation"

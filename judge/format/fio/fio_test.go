@@ -117,6 +117,10 @@ func TestMissing(t *testing.T) {
 		{Name: "no number in a percentile", Text: report(`{"jobname": "a", "read": {"iops": 10, "bw_bytes": 5, ` +
 			`"total_ios": 3, "clat_ns": {"percentile": {"50.000000": 7, "99.000000": nan}}}}`),
 			Want: `x:1: read-latency-p99 of job "a" is not a number`},
+		{Name: "no number in a percentile of lat_percentiles", Text: report(`{"jobname": "a", "read": {"iops": 10, ` +
+			`"bw_bytes": 5, "total_ios": 3, "clat_ns": {"percentile": {"99.000000": 7}}, ` +
+			`"lat_ns": {"mean": 7, "percentile": {"99.000000": nan}}}}`),
+			Want: `x:1: read-total-latency-p99 of job "a" is not a number`},
 		{Name: "no number in a mean", Text: report(`{"jobname": "a", "read": {"iops": 10, "bw_bytes": 5, ` +
 			`"total_ios": 3, "lat_ns": {"mean": nan}}}`),
 			Want: `x:1: read-latency-mean of job "a" is not a number`},
