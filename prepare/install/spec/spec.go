@@ -312,9 +312,7 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
-	for i, a := range s.KernelArgs {
-		c.want(a, argument, "write an argument such as console=ttyS0", "kernel_args", strconv.Itoa(i))
-	}
+	c.arguments(s)
 	c.archive(s.Recipe, "base", s.Base, base, "write the path of an archive of mmdebstrap, NAME.tar or NAME.tar.zst")
 	c.archive(s.Recipe, "modules", s.Modules, archive, "write the path of an archive that dkms mktarball made, "+
 		"zfs-VERSION.dkms.tar.gz")

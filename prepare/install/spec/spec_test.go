@@ -159,6 +159,35 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// TestArguments refuses arguments of the kernel that the plan sets, or that contradict it.
+func TestArguments(t *testing.T) {
+	src, err := os.ReadFile("../plan/testdata/debian13.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{{"console=ttyS0", ""}, {"quiet", ""}, {"clearcpuid=erms", ""}, {"zfs_force=0", ""},
+		{"hibernate=nocompress", ""}, {"modprobe.blacklist=pcspkr", ""}, {"lockdown=none", ""}, {"rd.luks=1", ""},
+		{"noresume", "f:13:15: kernel_args has noresume: it discards the image"},
+		{"nohibernate", "forbids to hibernate"}, {"hibernate=noresume", "forbids to hibernate"},
+		{"zfs_force=1", "would import a pool that another system uses"}, {"zfs.force", "and damage it"},
+		{"root=/dev/sda1", "the boot loader names the root"}, {"resume=/dev/sdz", "the plan names the swap"},
+		{"resume_offset=1", "resume_offset"}, {"spl.spl_hostid=0x00bab10c", "the pool is not imported"},
+		{"spl_hostid=00bab10c", "the pool is not imported"}, {"rd.luks.uuid=1", "the plan sets it"},
+		{"luks=no", "the swap would stay closed"}, {"zfs.zfs_arc_max=1", "memory is left to hibernate"},
+		{"lockdown=integrity", "no key that the kernel trusts"}, {"module.sig_enforce", "refuse the module of ZFS"},
+		{"module_blacklist=x,zfs", "needs this module"}} {
+		_, err := Parse("f", []byte(string(src)+"kernel_args: ['"+c[0]+"']\n"))
+		if (err == nil) != (c[1] == "") || err != nil && !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s gave %v, want %q", c[0], err, c[1])
+		}
+	}
+	// What only hibernation forbids.
+	text := strings.Replace(string(src), "hibernate: true\n", "", 1) + "kernel_args: [noresume, zfs.zfs_arc_max=1]\n"
+	if _, err := Parse("f", []byte(text)); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSizes refuses sizes of the ESP on which the system would not start, locales that no system
 // has, and a choice that the firmware does not have.
 func TestSizes(t *testing.T) {
