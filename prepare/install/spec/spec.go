@@ -254,7 +254,7 @@ func (c checker) check(s *Spec) {
 		}
 	}
 	c.keys(s.SSHKeys, "ssh_keys")
-	c.users(s.Users, s.Recipe != "netbsd-zfs", ref)
+	c.users(s, s.Recipe != "netbsd-zfs", ref)
 	if s.Recipe == "netbsd-zfs" {
 		c.netbsd(s)
 		return
@@ -422,26 +422,5 @@ func (c checker) archive(recipe, key string, a Archive, pattern *lazy.Regexp, fi
 	c.want(a.SHA256, digest, "write 64 hexadecimal digits", key, "sha256")
 	if recipe != "debian-zfs" {
 		c.Add(c.at([]string{key}), "leave it out", "%s is for debian-zfs only", key)
-	}
-}
-
-func (c checker) users(all []User, passwords bool, ref string) {
-	seen := map[string]bool{"root": true}
-	for i, u := range all {
-		n := strconv.Itoa(i)
-		c.want(u.Name, user, "write a name of lower case letters", "users", n, "name")
-		if passwords {
-			c.want(u.Password, secret, ref, "users", n, "password")
-		} else if u.Password != "" {
-			c.Add(c.at([]string{"users", n, "password"}), "use ssh_keys", "NetBSD gets no passwords with this recipe")
-		}
-		c.keys(u.SSHKeys, "users", n, "ssh_keys")
-		for j, g := range u.Groups {
-			c.want(g, user, "write the name of a group", "users", n, "groups", strconv.Itoa(j))
-		}
-		if seen[u.Name] {
-			c.Add(c.at([]string{"users", n, "name"}), "choose another name", "user %s exists already", yamltree.Show(u.Name))
-		}
-		seen[u.Name] = true
 	}
 }

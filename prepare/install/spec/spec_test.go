@@ -159,6 +159,27 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// TestSystemNames refuses users with the names of accounts and groups of the system.
+func TestSystemNames(t *testing.T) {
+	for _, c := range []struct{ file, name, want string }{
+		{"debian13", "daemon", `f:13:12: "daemon" is the name of an account or a group of the system; choose another name`},
+		{"debian13", "nobody", "of the system"}, {"debian13", "sudo", "of the system"}, {"debian13", "_apt", "of the system"},
+		{"debian13", "systemd-network", "of the system"}, {"debian13", "root", "of the system"},
+		{"debian13", "wheel", ""}, {"debian13", "guest", ""},
+		{"article", "wheel", "of the system"}, {"article", "www-data", ""},
+	} {
+		src, err := os.ReadFile("../plan/testdata/" + c.file + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(src), "users:")
+		_, err = Parse("f", []byte(head+"\nusers:\n  - {name: "+c.name+", password: prompt}\n"))
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, user %s: %v, want %q", c.file, c.name, err, c.want)
+		}
+	}
+}
+
 // TestArguments refuses arguments of the kernel that the plan sets, or that contradict it.
 func TestArguments(t *testing.T) {
 	src, err := os.ReadFile("../plan/testdata/debian13.yaml")
