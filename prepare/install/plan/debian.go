@@ -246,8 +246,12 @@ func (r *recipe) debianConfigure(root string) {
 		zone = "Etc/UTC" // tzdata of Debian 12 replaces the link UTC by this one
 	}
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+zone, "/etc/localtime")
-	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
-		`XKBLAYOUT="`+s.Keymap+`"`)
+	layout, variant := spec.XKB(s.Keymap)
+	keyboard := []string{`XKBMODEL="pc105"`, `XKBLAYOUT="` + layout + `"`}
+	if variant != "" {
+		keyboard = append(keyboard, `XKBVARIANT="`+variant+`"`)
+	}
+	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", keyboard...)
 	r.write("network", "get an address from the network", "0644", target+"/etc/systemd/network/20-wired.network",
 		"[Match]", "Name=en* eth*", "", "[Network]", "DHCP=yes")
 	if r.grub {

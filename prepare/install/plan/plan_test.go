@@ -247,6 +247,16 @@ func TestStepIDs(t *testing.T) {
 	}
 }
 
+// TestKeymap: Debian's console reads layouts of XKB.
+func TestKeymap(t *testing.T) {
+	s, facts := golden(t, "debian13")
+	s.Keymap = "de-latin1-nodeadkeys"
+	const want = "XKBMODEL=\"pc105\"\nXKBLAYOUT=\"de\"\nXKBVARIANT=\"nodeadkeys\"\n"
+	if got := mustPlan(t, s, facts).Step("keyboard").Stdin.Text; got != want {
+		t.Errorf("%s", got)
+	}
+}
+
 // TestProperties: a property of the specification replaces that of the plan. zpool create refuses one that is
 // there twice.
 func TestProperties(t *testing.T) {

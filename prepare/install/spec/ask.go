@@ -36,20 +36,23 @@ var (
 var remedies = map[*lazy.Regexp]string{
 	byID: "write a path below /dev/disk/by-id, or a loop device such as /dev/loop0; for a disk file, " +
 		"losetup --find --show FILE makes one",
-	bsdDisk:  "write a disk such as /dev/wd0",
-	hostname: "write lower case letters, digits and -",
-	zone:     "write a zone such as Europe/Rome",
-	path:     "write an absolute path without spaces",
-	digest:   "write 64 hexadecimal digits, as sha256sum prints them",
-	secret:   "write prompt, file:/PATH or command:ARGV",
-	yesNo:    "write yes or no",
-	sshKey:   "write a public key such as ssh-ed25519 AAAA… name",
-	url:      "write an address that begins with https:// or http://",
-	cpu:      "write intel or amd",
-	ciphers:  "write aes-256-gcm or off",
-	libcs:    "write glibc or musl",
-	suites:   "write bookworm or trixie",
-	keyFile:  "write the path of a public key in ASCII armor, NAME.asc; gpg --armor --export makes one",
+	bsdDisk:      "write a disk such as /dev/wd0",
+	hostname:     "write lower case letters, digits and -",
+	zone:         "write a zone such as Europe/Rome",
+	word:         "write a word such as us",
+	debianKeymap: "write a layout of XKB such as us or de, or a keymap that Debian translates, such as de-latin1",
+	localeName:   "write a locale such as en_US.UTF-8",
+	path:         "write an absolute path without spaces",
+	digest:       "write 64 hexadecimal digits, as sha256sum prints them",
+	secret:       "write prompt, file:/PATH or command:ARGV",
+	yesNo:        "write yes or no",
+	sshKey:       "write a public key such as ssh-ed25519 AAAA… name",
+	url:          "write an address that begins with https:// or http://",
+	cpu:          "write intel or amd",
+	ciphers:      "write aes-256-gcm or off",
+	libcs:        "write glibc or musl",
+	suites:       "write bookworm or trixie",
+	keyFile:      "write the path of a public key in ASCII armor, NAME.asc; gpg --armor --export makes one",
 }
 
 // voidMirror is the repository of Void for glibc, which has that for musl in a folder.
@@ -71,8 +74,8 @@ func Questions(recipe string) []Question {
 			list: true},
 		{Key: "hostname", Text: "Name of the machine", shape: hostname},
 		{Key: "timezone", Text: "Time zone", Default: "UTC", shape: zone},
-		{Key: "keymap", Text: "Keymap", Default: "us", shape: word},
-		{Key: "locale", Text: "Locale", Default: "en_US.UTF-8", shape: word},
+		{Key: "keymap", Text: "Keymap", Default: "us", shape: keymapOf(recipe)},
+		{Key: "locale", Text: "Locale", Default: "en_US.UTF-8", shape: localeName},
 	}
 	swap := []Question{
 		{Key: "encryption", Text: "Encryption of the pool, aes-256-gcm or off", Default: "aes-256-gcm", shape: ciphers},

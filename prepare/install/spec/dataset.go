@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -97,4 +98,28 @@ func (c checker) datasets(s *Spec) {
 		c.properties(s, d.Properties, false, at("properties")[:2]...)
 		names[d.Name], mounts[d.Mountpoint] = true, true
 	}
+	if _, ok := parentsFirst(s.Datasets); !ok {
+		c.Add(c.at([]string{"datasets"}), "mount a dataset below its parent, or outside of it",
+			"a dataset is mounted above the mountpoint of its own parent, and would hide what the parent holds")
+	}
+}
+
+// parentsFirst orders datasets so that each one comes after its parent, and after that which is mounted above it: it
+// would be hidden by one that is mounted later. Otherwise the order stays. It reports whether there is such an order.
+func parentsFirst(all []Dataset) (ordered []Dataset, ok bool) {
+	below := func(path, above string) bool { return strings.HasPrefix(path, above+"/") }
+	rest := slices.Clone(all)
+	ordered = all[:0:0]
+	for len(rest) > 0 {
+		i := slices.IndexFunc(rest, func(d Dataset) bool {
+			return !slices.ContainsFunc(rest, func(o Dataset) bool {
+				return below(d.Name, o.Name) || below(d.Mountpoint, o.Mountpoint)
+			})
+		})
+		if i < 0 {
+			return all, false
+		}
+		ordered, rest = append(ordered, rest[i]), slices.Delete(rest, i, i+1)
+	}
+	return ordered, true
 }

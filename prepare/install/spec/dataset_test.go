@@ -82,6 +82,8 @@ func TestDatasets(t *testing.T) {
 			`does not know the features of "none"`},
 		{"pool: {properties: {compression: zstd}}",
 			"pool.compression sets it"},
+		{"datasets: [{name: a, mountpoint: /srv/x}, {name: a/b, mountpoint: /srv}]",
+			"f:8:11: a dataset is mounted above the mountpoint of its own parent"},
 		{"pool: {compatibility: openzfs-2.1-linxu}",
 			`f:8:23: OpenZFS 2.4 of ZFSBootMenu 3.1 does not know the features of "openzfs-2.1-linxu"; did you mean`},
 		{"pool: {compatibility: grub2}",
@@ -129,6 +131,30 @@ func TestDatasets(t *testing.T) {
 		if _, err := Parse("f", []byte(text+"pool: {compatibility: "+c[1]+"}\n")); err == nil ||
 			!strings.Contains(err.Error(), c[2]) {
 			t.Errorf("features that %s does not know gave %v", c[0], err)
+		}
+	}
+}
+
+// TestMountOrder: a dataset that is mounted later would hide what is mounted below it.
+func TestMountOrder(t *testing.T) {
+	for _, c := range [][2]string{
+		{"{name: app, mountpoint: /srv/app}, {name: srv, mountpoint: /srv}", "srv app"},
+		{"{name: b, mountpoint: /srv/a/b}, {name: x, mountpoint: /opt}, {name: a, mountpoint: /srv/a}, " +
+			"{name: srv, mountpoint: /srv}", "x srv a b"},
+		{"{name: srv-app, mountpoint: /srv-app}, {name: srv, mountpoint: /srv}", "srv-app srv"},
+		{"{name: z, mountpoint: none}, {name: z/a, mountpoint: /srv/a}, {name: s, mountpoint: /srv}", "z s z/a"},
+	} {
+		s, err := Parse("f", []byte(withDatasets+"datasets: ["+c[0]+"]\n"))
+		if err != nil {
+			t.Errorf("%s: %v", c[0], err)
+			continue
+		}
+		var names []string
+		for _, d := range s.Datasets {
+			names = append(names, d.Name)
+		}
+		if got := strings.Join(names, " "); got != c[1] {
+			t.Errorf("%s is ordered %s, want %s", c[0], got, c[1])
 		}
 	}
 }

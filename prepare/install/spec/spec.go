@@ -120,12 +120,14 @@ type User struct {
 var format = yamltree.Format{Name: "specification", Schema: Schema}
 
 var (
-	hostname   = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	word       = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	zone       = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID       = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
-	bsdDisk    = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
-	locales    = lazy.Compile(`^[a-z]{2,3}(_[A-Z]{2})?(\.[A-Za-z0-9-]+)?(@[a-z]+)?( [A-Z0-9-]+)?$`)
+	hostname = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word     = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone     = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID     = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
+	bsdDisk  = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	locales  = lazy.Compile(`^[a-z]{2,3}(_[A-Z]{2})?(\.[A-Za-z0-9-]+)?(@[a-z]+)?( [A-Z0-9-]+)?$`)
+	// LANG has one of UTF-8: other character sets are for locales.
+	localeName = lazy.Compile(`^(C\.UTF-8|[a-z]{2,3}(_[A-Z]{2})?(\.(UTF-8|utf8))?(@[a-z]+)?)$`)
 	sshKey     = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
 	voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
 	// The package of the headers is called so, too.
@@ -163,6 +165,7 @@ func Parse(file string, src []byte) (*Spec, error) {
 	if err := r.Err(); err != nil {
 		return nil, err
 	}
+	s.Datasets, _ = parentsFirst(s.Datasets)
 	return s, nil
 }
 
@@ -235,8 +238,9 @@ func (c checker) check(s *Spec) {
 	c.oneOf(s.Recipe, Recipes, "recipe")
 	c.want(s.Hostname, hostname, remedies[hostname], "hostname")
 	c.want(s.Timezone, zone, remedies[zone], "timezone")
-	c.want(s.Keymap, word, "write a keymap such as us", "keymap")
-	c.want(s.Locale, word, "write a locale such as en_US.UTF-8", "locale")
+	keymap := keymapOf(s.Recipe)
+	c.want(s.Keymap, keymap, remedies[keymap], "keymap")
+	c.want(s.Locale, localeName, remedies[localeName], "locale")
 	for i, l := range s.Locales {
 		c.want(l, locales, "write a locale such as de_DE.UTF-8, or with its character set, such as en_US ISO-8859-1",
 			"locales", strconv.Itoa(i))
@@ -318,6 +322,9 @@ func (c checker) linux(s *Spec, ref string) {
 		"zfs-VERSION.dkms.tar.gz")
 	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
 		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
+	} else if s.SwapGiB > 0 && s.Secrets.Swap == "" && !s.Hibernate {
+		c.Add(c.at([]string{"swap_gib"}), "give secrets.swap, or leave it out",
+			"swap_gib is %d, but without secrets.swap the system has no swap", s.SwapGiB)
 	}
 	least := 260 // of FAT32 on sectors of 4096 bytes
 	if s.Recipe == "debian-zfs" && s.Release == "trixie" && s.Bootloader.File == "" {

@@ -159,6 +159,37 @@ func TestKernels(t *testing.T) {
 	}
 }
 
+// TestWords refuses locales that no system has, keymaps that the console of the system does not know, and swap
+// that the system would not get.
+func TestWords(t *testing.T) {
+	for _, c := range [][3]string{{"debian13", "locale: de_DE.UTF-8", ""}, {"debian13", "locale: de_DE@euro", ""},
+		{"debian13", "locale: C.UTF-8", ""}, {"debian13", "locale: klingon", "locale is not valid; write a locale such as"},
+		{"debian13", "locale: C", "f:13:9: locale is not valid"},
+		{"debian13", "locale: de_DE.ISO-8859-1", "locale is not valid"},
+		{"debian13", "locale: en_US ISO-8859-1", "locale is not valid"},
+		{"debian13", "keymap: de", ""}, {"debian13", "keymap: de-latin1", ""}, {"debian13", "keymap: fr_CH", ""},
+		{"debian13", "keymap: qwertz", "f:13:9: keymap is not valid; write a layout of XKB such as us or de, or a keymap"},
+		{"grub", "keymap: de_DE", "keymap is not valid"}, {"debian12", "swap_gib: 0", ""},
+		{"debian12", "swap_gib: 8", "f:14:11: swap_gib is 8, but without secrets.swap the system has no swap"},
+		{"debian12", "swap_gib: 99999999999999999999", `swap_gib is "99999999999999999999"; write a whole number`}} {
+		src, err := os.ReadFile("../plan/testdata/" + c[0] + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Parse("f", []byte(string(src)+c[1]+"\n"))
+		if (err == nil) != (c[2] == "") || err != nil && (!strings.Contains(err.Error(), c[2]) ||
+			strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s, %s: %v, want %q", c[0], c[1], err, c[2])
+		}
+	}
+	for keymap, want := range map[string][2]string{"us": {"us"}, "de-latin1": {"de"}, "uk": {"gb"}, "la-latin1": {"latam"},
+		"de-latin1-nodeadkeys": {"de", "nodeadkeys"}} {
+		if layout, variant := XKB(keymap); layout != want[0] || variant != want[1] {
+			t.Errorf("%s is %s, %s", keymap, layout, variant)
+		}
+	}
+}
+
 // TestSystemNames refuses users with the names of accounts and groups of the system.
 func TestSystemNames(t *testing.T) {
 	for _, c := range []struct{ file, name, want string }{
