@@ -4,6 +4,7 @@ package installed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -141,31 +142,58 @@ type Label struct {
 type Dataset map[string]Property
 
 // Property is the value of a property and where it comes from: local, default,
-// "inherited from X", "-", or "" where that is not known.
-type Property struct{ Value, Source string }
+// "inherited from X", "-", or "" where that is not known. Unknown is a value that is null.
+type Property struct {
+	Value, Source string
+	Unknown       bool
+}
 
 // Local reports whether the value was set on the dataset itself.
 func (p Property) Local() bool { return p.Source == "local" || p.Source == "received" }
 
-// UnmarshalJSON reads "value" or ["value", "source"].
+// UnmarshalJSON reads "value" or ["value", "source"], each of which may be null.
 func (p *Property) UnmarshalJSON(data []byte) error {
-	if err := json.Unmarshal(data, &p.Value); err == nil {
+	var value *string
+	if json.Unmarshal(data, &value) == nil {
+		*p = Property{Unknown: value == nil}
+		if value != nil {
+			p.Value = *value
+		}
 		return nil
 	}
-	var pair []string
+	var pair []*string
 	if err := json.Unmarshal(data, &pair); err != nil || len(pair) != 2 {
-		return fmt.Errorf("a property must be a string or [value, source] (got %.60s)", data)
+		return fmt.Errorf("a property must be a string or [value, source] (got %.60s)", oneLine(data))
 	}
-	p.Value, p.Source = pair[0], pair[1]
+	*p = Property{Unknown: pair[0] == nil}
+	if pair[0] != nil {
+		p.Value = *pair[0]
+	}
+	if pair[1] != nil {
+		p.Source = *pair[1]
+	}
 	return nil
+}
+
+// oneLine returns JSON without space between its parts.
+func oneLine(data []byte) []byte {
+	var b bytes.Buffer
+	if err := json.Compact(&b, data); err != nil {
+		return data
+	}
+	return b.Bytes()
 }
 
 // MarshalJSON writes what UnmarshalJSON reads.
 func (p Property) MarshalJSON() ([]byte, error) {
-	if p.Source == "" {
-		return json.Marshal(p.Value)
+	var value any = p.Value
+	if p.Unknown {
+		value = nil
 	}
-	return json.Marshal([]string{p.Value, p.Source})
+	if p.Source == "" {
+		return json.Marshal(value)
+	}
+	return json.Marshal([]any{value, p.Source})
 }
 
 // Snapshots are the names of snapshots, DATASET@NAME.
@@ -258,6 +286,11 @@ func Read(name string, r io.Reader) (System, error) {
 		return System{}, fault.WithFix(fault.New(fault.Invalid, "%s%s", name, jsonProblem(data, err)),
 			"docs/special/zfs-root.md describes the facts")
 	}
+	if s.Schema == 0 {
+		return System{}, fault.WithFix(
+			fault.New(fault.Invalid, `%s: the facts must be a JSON object with "schema": %d`, name, Schema),
+			"docs/special/zfs-root.md describes the facts")
+	}
 	if s.Schema != Schema {
 		return System{}, fault.WithFix(
 			fault.New(fault.Invalid, "%s: the facts have schema %d, not %d", name, s.Schema, Schema),
@@ -269,18 +302,60 @@ func Read(name string, r io.Reader) (System, error) {
 // jsonProblem says where in data an error of encoding/json is.
 func jsonProblem(data []byte, err error) string {
 	offset := int64(-1)
+	text := err.Error()
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		offset = e.Offset
-	}
-	text := err.Error()
-	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+	} else if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		offset = e.Offset
-		text = fmt.Sprintf("%s must not be a JSON %s", e.Field, e.Value)
+		text = fmt.Sprintf("%s must not be a JSON %s", cmp.Or(e.Field, "the facts"), e.Value)
+	} else if dataset, prop, err := wrongProperty(data); err != nil {
+		offset = offsetOf(data, "zfs", dataset, prop)
+		text = fmt.Sprintf("zfs %q %s: %v", dataset, prop, err)
 	}
 	if offset < 0 || offset > int64(len(data)) {
 		return ": " + text
 	}
 	return fmt.Sprintf(":%d: %s", 1+bytes.Count(data[:offset], []byte("\n")), text)
+}
+
+// wrongProperty returns the first property of a dataset that cannot be read, and why.
+func wrongProperty(data []byte) (dataset, prop string, err error) {
+	var facts struct {
+		Datasets map[string]map[string]json.RawMessage `json:"zfs"`
+	}
+	if json.Unmarshal(data, &facts) != nil {
+		return "", "", nil
+	}
+	for _, dataset := range slices.Sorted(maps.Keys(facts.Datasets)) {
+		for _, prop := range slices.Sorted(maps.Keys(facts.Datasets[dataset])) {
+			if err := new(Property).UnmarshalJSON(facts.Datasets[dataset][prop]); err != nil {
+				return dataset, prop, err
+			}
+		}
+	}
+	return "", "", nil
+}
+
+// offsetOf returns the offset of a key in JSON that encoding/json reads. Each key before it is that of
+// the object that contains the next one.
+func offsetOf(data []byte, keys ...string) int64 {
+	d := json.NewDecoder(bytes.NewReader(data))
+	for _, key := range keys {
+		if _, err := d.Token(); err != nil {
+			return -1
+		}
+		for d.More() {
+			if t, err := d.Token(); err != nil {
+				return -1
+			} else if t == key {
+				break
+			}
+			if err := d.Decode(new(json.RawMessage)); err != nil {
+				return -1
+			}
+		}
+	}
+	return d.InputOffset()
 }
 
 // Names returns the names of datasets in order.

@@ -36,6 +36,20 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestReadUnknownProperty checks that null is not an empty value.
+func TestReadUnknownProperty(t *testing.T) {
+	const text = `{"a":null,"b":[null,"local"],"c":["","local"],"d":["x",null],"e":""}`
+	want := Dataset{"a": {Unknown: true}, "b": {Source: "local", Unknown: true}, "c": {Source: "local"}, "d": {Value: "x"},
+		"e": {}}
+	var got Dataset
+	if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if data, err := json.Marshal(got); err != nil || string(data) != strings.Replace(text, `["x",null]`, `"x"`, 1) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 func TestReadSnapshots(t *testing.T) {
 	for _, text := range []string{`["a@1","b@2"]`, `[{"name":"a@1"},{"name":"b@2"}]`, `{"b@2":{},"a@1":{}}`} {
 		var s Snapshots
@@ -53,6 +67,13 @@ func TestReadErrors(t *testing.T) {
 		"{\"schema\": 1,\n\"ram_bytes\": \"much\"}": "facts.json:2: ram_bytes must not be a JSON string",
 		`{"schema": 1, "zfs": {"p": {"a": ["b"]}}}`: "a property must be a string or [value, source]",
 		`{"schema": 1, "zfs": {"p": {"a": 7}}}`:     "a property must be a string or [value, source]",
+		"[]":                                        "facts.json:1: the facts must not be a JSON array",
+		`"x"`:                                       "facts.json:1: the facts must not be a JSON string",
+		"null":                                      `facts.json: the facts must be a JSON object with "schema": 1`,
+		"{}":                                        `facts.json: the facts must be a JSON object with "schema": 1`,
+		`{"schema": 1, "mounts": [{"source": "p"}],` + "\n" + `"zfs": {"o": {"a": "b"},` + "\n" +
+			`"p": {"b": "c",` + "\n" + `"a": [` + "\n" + `"b", 7]}}}`: `facts.json:4: zfs "p" a: a property must be a string` +
+			` or [value, source] (got ["b",7])`,
 	} {
 		_, err := Read("facts.json", strings.NewReader(text))
 		if err == nil || !strings.Contains(err.Error(), want) {
