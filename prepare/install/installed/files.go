@@ -24,14 +24,16 @@ type File struct {
 
 // configuration are the files that facts contain, below the root of the system.
 var configuration = []string{
-	"boot.cfg", "boot/boot.cfg", "boot/*.kcl", "boot/grub/grub.cfg", "boot-ffs/boot.cfg",
+	"boot.cfg", "boot/boot.cfg", "boot/*.kcl", "boot/efi/loader/entries/*.conf", "boot/grub/grub.cfg",
+	"boot/loader/entries/*.conf", "boot-ffs/boot.cfg", "efi/loader/entries/*.conf",
 	"etc/apt/sources.list", "etc/apt/sources.list.d/*.list", "etc/apt/sources.list.d/*.sources",
 	"etc/cron.d/*", "etc/cron.daily/*", "etc/cron.monthly/*", "etc/cron.weekly/*", "etc/cryptsetup-initramfs/conf-hook",
 	"etc/crypttab", "etc/default/grub", "etc/default/grub.d/*.cfg", "etc/default/libc-locales", "etc/dkms/*.conf",
 	"etc/dkms/framework.conf.d/*.conf", "etc/dracut.conf", "etc/dracut.conf.d/*.conf", "etc/fstab", "etc/hostid",
 	"etc/hostname", "etc/initramfs-tools/conf.d/*", "etc/initramfs-tools/initramfs.conf", "etc/kernel/cmdline",
 	"etc/kernel/install.conf", "etc/localtime", "etc/modprobe.d/*.conf", "etc/rc.conf", "etc/resolv.conf",
-	"etc/runit/runsvdir/default/*", "etc/systemd/system/zfs-import-cache.service",
+	"etc/runit/runsvdir/default/*", "etc/systemd/system/service.d/*.conf", "etc/systemd/system/zfs-.service.d/*.conf",
+	"etc/systemd/system/zfs-import-.service.d/*.conf", "etc/systemd/system/zfs-import-cache.service",
 	"etc/systemd/system/zfs-import-cache.service.d/*.conf", "etc/systemd/system/zfs-import-scan.service",
 	"etc/systemd/system/zfs-import-scan.service.d/*.conf", "etc/xbps.d/*.conf", "etc/zfs/zfs-list.cache/*",
 	"etc/zfs/zpool.cache", "usr/lib/dracut/dracut.conf.d/*.conf", "usr/sbin/policy-rc.d", "usr/share/xbps.d/*.conf",

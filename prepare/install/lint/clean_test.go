@@ -207,14 +207,20 @@ func TestCleanSystems(t *testing.T) {
 		}),
 		"nothing known": {System: installed.System{Schema: 1}},
 	} {
-		for _, f := range check(m) {
-			t.Errorf("%s: false alarm: %+v", name, f)
-		}
-		for _, f := range Check(m.System, nil) {
-			t.Errorf("%s: false alarm with unknown files: %+v", name, f)
-		}
-		for _, f := range checkSent(t, m) {
-			t.Errorf("%s: false alarm from the facts alone: %+v", name, f)
-		}
+		checkClean(t, name, m)
+	}
+}
+
+// checkClean checks that nothing is found on a system.
+func checkClean(t *testing.T, name string, m *machine) {
+	t.Helper()
+	for _, f := range check(m) {
+		t.Errorf("%s: false alarm: %+v", name, f)
+	}
+	for _, f := range Check(m.System, nil) {
+		t.Errorf("%s: false alarm with unknown files: %+v", name, f)
+	}
+	for _, f := range checkSent(t, m) {
+		t.Errorf("%s: false alarm from the facts alone: %+v", name, f)
 	}
 }

@@ -2,90 +2,19 @@ package lint
 
 import (
 	"cmp"
-	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
-// maxText bounds a configuration file, in bytes.
-const maxText = 1 << 20
-
-// text returns the content of a file of the system, "" if it cannot be read.
-func (l *linter) text(name string) string { return readText(l.root, name) }
-
-func readText(root fs.FS, name string) string {
-	if root == nil {
-		return ""
-	}
-	name = follow(root, name)
-	info, err := fs.Stat(root, name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxText {
-		return ""
-	}
-	data, err := fs.ReadFile(root, name)
-	if err != nil {
-		return ""
-	}
-	return string(data)
-}
-
-// follow follows a link, with absolute targets below the root.
-func follow(root fs.FS, name string) string {
-	for range 8 {
-		target, err := fs.ReadLink(root, name)
-		if err != nil {
-			break
-		}
-		if !path.IsAbs(target) {
-			target = path.Join("/", path.Dir(name), target)
-		}
-		name = cmp.Or(strings.TrimPrefix(path.Clean(target), "/"), ".")
-	}
-	return name
-}
-
-// leadsNowhere reports whether a file is a link to one that is not below the root.
-func (l *linter) leadsNowhere(name string) bool {
-	to := follow(l.root, name)
-	return to != name && !l.exists(to)
-}
-
-// isEmpty reports whether a file of the system has no bytes.
-func (l *linter) isEmpty(name string) bool {
-	if l.root == nil {
-		return false
-	}
-	info, err := fs.Stat(l.root, name)
-	return err == nil && info.Mode().IsRegular() && info.Size() == 0
-}
+// text returns the content of a file of the system, "" if there is none.
+func (l *linter) text(name string) string { return l.root.text(name) }
 
 // exists reports whether the system has a file; a link need not lead anywhere.
-func (l *linter) exists(name string) bool {
-	if l.root == nil {
-		return false
-	}
-	entries, err := fs.ReadDir(l.root, path.Dir(name))
-	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(name) })
-}
-
-// files returns the files of a folder of the system whose names end in suffix, in order.
-func files(root fs.FS, folder, suffix string) (out []string) {
-	if root == nil {
-		return nil
-	}
-	entries, err := fs.ReadDir(root, folder)
-	if err != nil {
-		return nil
-	}
-	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), suffix) {
-			out = append(out, path.Join(folder, e.Name()))
-		}
-	}
-	return out
-}
+func (l *linter) exists(name string) bool { return l.root.exists(name) }
 
 // lines returns the lines of a text without comments, spaces around them and empty ones.
 func lines(text string) (out []string) {
@@ -97,74 +26,25 @@ func lines(text string) (out []string) {
 	return out
 }
 
-// shellLines returns the lines of a text as lines does, but joins those that end in a
-// backslash or inside quotes with the next one.
-func shellLines(text string) (out []string) {
-	open := ""
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if open == "" && (line == "" || strings.HasPrefix(line, "#")) {
-			continue
-		}
-		open += line
-		_, value, _ := strings.Cut(open, "=")
-		switch {
-		case strings.HasSuffix(open, `\`):
-			open = strings.TrimSuffix(open, `\`) + " "
-		case strings.HasPrefix(value, `"`) && strings.Count(value, `"`) == 1,
-			strings.HasPrefix(value, "'") && strings.Count(value, "'") == 1:
-			open += " "
-		default:
-			out, open = append(out, open), ""
-		}
-	}
-	if open != "" {
-		out = append(out, open)
-	}
-	return out
-}
-
-// assignments returns the variables of a file that a shell would read; += appends.
-func assignments(text string, vars map[string]string) map[string]string {
-	for _, line := range shellLines(text) {
-		name, value, ok := strings.Cut(line, "=")
-		if !ok {
-			continue
-		}
-		name, more := strings.CutSuffix(strings.TrimPrefix(name, "export "), "+")
-		value = unquote(value)
-		value = strings.ReplaceAll(strings.ReplaceAll(value, "${"+name+"}", vars[name]), "$"+name, vars[name])
-		if more {
-			value = vars[name] + value
-		}
-		vars[name] = value
-	}
-	return vars
-}
-
-// unquote removes quotes around a value, and a comment behind it.
-func unquote(s string) string {
-	s = strings.TrimSpace(s)
-	if s != "" && (s[0] == '"' || s[0] == '\'') {
-		if i := strings.IndexByte(s[1:], s[0]); i >= 0 {
-			return s[1 : 1+i]
-		}
-	}
-	s, _, _ = strings.Cut(s, " #")
-	return strings.TrimSpace(s)
+// joinLines joins the lines of a text that end in a backslash with the next ones, by a space.
+func joinLines(text string) string {
+	return strings.NewReplacer("\\\r\n", " ", "\\\n", " ").Replace(text)
 }
 
 // dracutConfig is what the files of dracut say together.
 type dracutConfig struct {
-	vars map[string]string
-	of   map[string]string // the last file that sets a variable
-	last string            // the last file
+	vars  map[string]string
+	of    map[string]string // the last file that sets a variable
+	reset map[string]string // the last file that sets a variable, and forgets its value
+	order []string          // of the files
+	last  string            // the last file in /etc
 	// joined are the words that arise where one file appends to the last word of another.
 	joined map[string]string // the file by word
 }
 
-func readDracut(root fs.FS) dracutConfig {
-	c := dracutConfig{vars: map[string]string{}, of: map[string]string{}, joined: map[string]string{}}
+func readDracut(root *tree) dracutConfig {
+	c := dracutConfig{vars: map[string]string{}, of: map[string]string{}, reset: map[string]string{},
+		joined: map[string]string{}}
 	// A file in /etc replaces the one of the same name in /usr/lib.
 	byName := map[string]string{}
 	for _, folder := range []string{"usr/lib/dracut/dracut.conf.d", "etc/dracut.conf.d"} {
@@ -172,31 +52,32 @@ func readDracut(root fs.FS) dracutConfig {
 			byName[path.Base(f)] = f
 		}
 	}
-	names := []string{}
-	for name := range byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	order := []string{"etc/dracut.conf"}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		order = append(order, byName[name])
 	}
 	for _, f := range order {
-		text := readText(root, f)
+		text := root.text(f)
 		if text == "" {
 			continue
 		}
-		for _, line := range shellLines(text) {
-			for name, value := range assignments(line, map[string]string{}) {
-				c.of[name] = f
-				before := strings.Fields(c.vars[name])
-				assignments(line, c.vars)
-				for _, word := range strings.Fields(c.vars[name]) {
-					if !slices.Contains(before, word) && !slices.Contains(strings.Fields(value), word) {
+		c.order = append(c.order, f)
+		before := maps.Clone(c.vars)
+		for _, a := range readAssignments(text, c.vars) {
+			c.of[a.name] = f
+			after := a.value
+			if a.more {
+				after = before[a.name] + a.value
+				old, added := strings.Fields(before[a.name]), strings.Fields(a.value)
+				for _, word := range strings.Fields(after) {
+					if !slices.Contains(old, word) && !slices.Contains(added, word) {
 						c.joined[word] = f
 					}
 				}
+			} else {
+				c.reset[a.name] = f
 			}
+			before[a.name] = after
 		}
 		if strings.HasPrefix(f, "etc/") {
 			c.last = f
@@ -229,8 +110,10 @@ type cryptEntry struct {
 
 func (e cryptEntry) device() string { return "/dev/mapper/" + e.name }
 
-// hasKey reports whether the key is in a file that does not change.
-func (e cryptEntry) hasKey() bool { return strings.HasPrefix(e.key, "/") && !e.random() }
+// hasKey reports whether the key is in a file that stays: one below /run is made at each start.
+func (e cryptEntry) hasKey() bool {
+	return strings.HasPrefix(e.key, "/") && !e.random() && !within(e.key, "/run")
+}
 
 // keyInImage is the path of the key in an image of cryptsetup-initramfs.
 func (e cryptEntry) keyInImage() string { return "/cryptroot/keyfiles/" + e.name + ".key" }
@@ -302,8 +185,13 @@ func keyFile(location string) (string, bool) { return strings.CutPrefix(location
 // not count, except that a version with fewer numbers is the older one.
 func compareVersions(a, b string) int { return slices.Compare(numbers(a), numbers(b)) }
 
-// numbers returns the numbers of a version: 6 12 117 of 6.12.117+deb13-amd64.
+// numbers returns the numbers of a version: 6 12 117 of 6.12.117+deb13-amd64. A name before
+// them, as in zfs-2.4.1 and v3.1.0, and an epoch, as in 2:2.6.1, do not count.
 func numbers(version string) (out []int) {
+	if _, v, ok := strings.Cut(version, ":"); ok {
+		version = v
+	}
+	version = version[max(0, strings.IndexAny(version, "0123456789")):]
 	for _, f := range strings.FieldsFunc(version, func(r rune) bool { return strings.ContainsRune(".-_+~", r) }) {
 		n, err := strconv.Atoi(f)
 		if err != nil {
@@ -314,8 +202,9 @@ func numbers(version string) (out []int) {
 	return out
 }
 
-// release returns a version without what a distribution added: 2.3.9 of 2.3.9-0+deb13u1.
+// release returns a version without what a distribution added: 2.3.9 of zfs-2.3.9-0+deb13u1.
 func release(version string) string {
+	version = version[max(0, strings.IndexAny(version, "0123456789")):]
 	i := strings.IndexAny(version, "-_+~")
 	if i < 0 {
 		return version
@@ -324,16 +213,36 @@ func release(version string) string {
 }
 
 // older reports whether a version is known and below a limit.
-func older(version, limit string) bool { return version != "" && compareVersions(version, limit) < 0 }
+func older(version, limit string) bool {
+	return len(numbers(version)) > 0 && compareVersions(version, limit) < 0
+}
 
 // atLeast reports whether a version is known and not below a limit.
 func atLeast(version, limit string) bool {
-	return version != "" && compareVersions(version, limit) >= 0
+	return len(numbers(version)) > 0 && compareVersions(version, limit) >= 0
+}
+
+// kernelWords returns the arguments of a kernel, without their double quotes.
+func kernelWords(cmdline string) (out []string) {
+	var word strings.Builder
+	quoted := false
+	for _, r := range cmdline + " " {
+		switch {
+		case r == '"':
+			quoted = !quoted
+		case quoted || !unicode.IsSpace(r):
+			word.WriteRune(r)
+		case word.Len() > 0:
+			out = append(out, word.String())
+			word.Reset()
+		}
+	}
+	return out
 }
 
 // argument returns the last value of a kernel argument.
 func argument(cmdline, name string) (value string, ok bool) {
-	for f := range strings.FieldsSeq(cmdline) {
+	for _, f := range kernelWords(cmdline) {
 		n, v, _ := strings.Cut(f, "=")
 		if n == name {
 			value, ok = v, true

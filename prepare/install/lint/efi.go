@@ -393,7 +393,7 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 func (l *linter) checkFstab() {
 	const where = "etc/fstab"
 	swap := false
-	for _, e := range l.fstab {
+	for _, e := range l.fstab() {
 		dev := l.deviceOf(e.source)
 		p, _, isPartition := l.Partition(dev)
 		esp := e.kind == "vfat" && (isPartition && strings.EqualFold(p.Type, installed.TypeESP) ||
@@ -428,7 +428,7 @@ func (l *linter) checkFstab() {
 			l.checkESPMount(e)
 		}
 	}
-	if l.Hibernation && !swap && len(l.fstab) > 0 && len(l.diskSwaps()) > 0 {
+	if l.Hibernation && !swap && len(l.fstab()) > 0 && len(l.diskSwaps()) > 0 {
 		l.report(
 			"fstab-without-swap",
 			Error,

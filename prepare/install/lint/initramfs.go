@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/shell"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -19,13 +20,14 @@ func (l *linter) images() []string { return slices.Sorted(maps.Keys(l.Initramfs)
 
 // hostonly reports whether dracut builds images for this machine only.
 func (l *linter) hostonly() bool {
-	switch l.dracut.vars["hostonly"] {
+	switch l.dracut().vars["hostonly"] {
 	case "yes":
 		return true
 	case "no":
 		return false
 	}
-	if len(l.UKI) > 0 && strings.Contains(l.text("etc/kernel/install.conf"), "initrd_generator=dracut") {
+	kernelInstall := assignments(l.text("etc/kernel/install.conf"), map[string]string{})
+	if len(l.UKI) > 0 && kernelInstall["initrd_generator"] == "dracut" {
 		return true // as kernel-install calls it
 	}
 	return atLeast(l.Tools["dracut"], "108") // the default of dracut from there on
@@ -56,7 +58,7 @@ func (l *linter) checkDracut() {
 	if l.tool != "dracut" || !l.linux() {
 		return
 	}
-	c := l.dracut
+	c := l.dracut()
 	for _, word := range slices.Sorted(maps.Keys(c.joined)) {
 		l.report("dracut-words-joined", Error, c.joined[word],
 			"Two values are joined without a space: dracut reads the word "+strconv.Quote(word)+".",
@@ -79,7 +81,7 @@ func (l *linter) checkDracut() {
 		}
 	}
 	if len(unset) > 0 {
-		l.report("dracut-hostonly-leaves-out", Error, l.cryptConfig(), fmt.Sprintf(
+		l.report("dracut-hostonly-leaves-out", Error, l.cryptConfig("add_dracutmodules"), fmt.Sprintf(
 			"dracut builds for this host only, and leaves out what the running system did not need to start: %s is not "+
 				"added. The system does not resume.", strings.Join(unset, " and ")),
 			fmt.Sprintf(`add_dracutmodules+=" %s ", then %s`, strings.Join(unset, " "), l.rebuild()))
@@ -88,15 +90,17 @@ func (l *linter) checkDracut() {
 	l.checkItems()
 }
 
-// cryptConfig is the file of dracut for the encrypted swap.
-func (l *linter) cryptConfig() string {
-	for _, f := range files(l.root, "etc/dracut.conf.d", ".conf") {
-		if t := l.text(f); strings.Contains(t, "crypt") || l.resume != nil && l.resume.key != "" &&
-			strings.Contains(t, l.resume.key) {
+// cryptConfig is the file of dracut for the encrypted swap, in which a variable is to be changed. No later
+// file may forget what it adds.
+func (l *linter) cryptConfig(variable string) string {
+	c := l.dracut()
+	for _, f := range c.order[max(0, slices.Index(c.order, c.reset[variable])):] {
+		if t := l.text(f); strings.HasPrefix(f, "etc/dracut.conf.d/") && (strings.Contains(t, "crypt") ||
+			l.resume != nil && l.resume.key != "" && strings.Contains(t, l.resume.key)) {
 			return f
 		}
 	}
-	return l.dracut.where("add_dracutmodules")
+	return c.where(variable)
 }
 
 // checkModule checks that the images have a module that they should have.
@@ -146,12 +150,12 @@ func (l *linter) checkItems() {
 			if slices.Contains(i.Files, file) && !(file == "/etc/crypttab" && i.Crypttab == nil) {
 				continue
 			}
-			if k := slices.IndexFunc(l.keys, func(k key) bool { return k.path == file }); k >= 0 && !l.encrypted("/"+name) {
+			if k := slices.IndexFunc(l.keys, func(k key) bool { return k.path == file }); k >= 0 && !l.encryptedImage(name) {
 				l.keyOutside(name, l.keys[k])
 				return
 			}
 			lacks = append(lacks, file)
-			if !slices.ContainsFunc(l.dracut.items(), func(item string) bool {
+			if !slices.ContainsFunc(l.dracut().items(), func(item string) bool {
 				ok, err := path.Match(item, file) // a shell expands items
 				return item == file || err == nil && ok
 			}) {
@@ -160,16 +164,16 @@ func (l *linter) checkItems() {
 		}
 		switch {
 		case len(unset) > 0:
-			where := l.dracut.where("install_items")
+			where := l.dracut().where("install_items")
 			if slices.ContainsFunc(
 				unset,
 				func(f string) bool { return l.resume != nil && (f == l.resume.key || f == "/etc/crypttab") },
 			) {
-				where = l.cryptConfig()
+				where = l.cryptConfig("install_items")
 			}
 			l.report("dracut-items-missing", Error, where, fmt.Sprintf(
 				"The initramfs has no %s: %s.", strings.Join(unset, ", "), l.consequence(unset)),
-				fmt.Sprintf(`install_items+=" %s ", then %s`, strings.Join(unset, " "), l.rebuild()))
+				fmt.Sprintf(`install_items+=%s, then %s`, shell.Quote(" "+strings.Join(unset, " ")+" "), l.rebuild()))
 			return // all images follow the same configuration
 		case len(lacks) > 0:
 			l.report("initramfs-stale", Error, name, fmt.Sprintf(
@@ -186,11 +190,20 @@ func (l *linter) keyOutside(name string, k key) {
 	why := name + " has no " + k.path + ", and must not, as it is on a filesystem that is not encrypted: "
 	if k.pool {
 		l.report("key-not-in-initramfs", Error, k.of+" keylocation", why+"nothing opens the pool while the system starts.",
-			"zfs set keylocation=prompt "+k.of)
+			l.askFor(k.of))
 		return
 	}
 	l.report("key-not-in-initramfs", Error, "etc/crypttab", why+"the swap stays closed, and the system does not resume.",
 		"Write none instead of "+k.path+", then "+l.rebuild())
+}
+
+// askFor is the command after which the passphrase of a pool is typed. A key of another format is
+// replaced, because nobody can type it.
+func (l *linter) askFor(dataset string) string {
+	if l.Datasets[dataset]["keyformat"].Value == "passphrase" {
+		return "zfs set keylocation=prompt " + shell.Quote(dataset)
+	}
+	return "zfs change-key -o keyformat=passphrase -o keylocation=prompt " + shell.Quote(dataset)
 }
 
 // started are the initial RAM disks that start the system: if there are unified images, those in them.
@@ -217,6 +230,7 @@ func (l *linter) consequence(files []string) string {
 
 // checkInitramfs checks what holds for all images.
 func (l *linter) checkInitramfs() {
+	args := l.kernelArguments()
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
 		if slices.ContainsFunc(l.Kernels, func(k installed.Kernel) bool {
@@ -234,7 +248,8 @@ func (l *linter) checkInitramfs() {
 			)
 			continue
 		}
-		if i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" {
+		if i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" &&
+			args.known && !hasHostID(args.line) {
 			l.report("hostid-not-in-initramfs", Error, name,
 				"The initramfs has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
 		}
@@ -264,7 +279,7 @@ func (l *linter) checkInitramfs() {
 	}
 	for _, u := range l.UKI {
 		if len(u.Files) > 0 && !slices.Contains(u.Files, "/etc/hostid") && l.rootSet != "" &&
-			!strings.Contains(u.Cmdline, "spl_hostid=") {
+			u.Cmdline != "" && !hasHostID(u.Cmdline) {
 			l.report("hostid-not-in-initramfs", Error, u.Path,
 				"The initramfs inside has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
 		}
@@ -359,7 +374,7 @@ func (l *linter) checkInitramfsTools() {
 		default:
 			l.report("keyfile-pattern", Error, where,
 				"KEYFILE_PATTERN does not name "+l.resume.key+": the key is not in the initramfs, and the swap stays closed.",
-				fmt.Sprintf("KEYFILE_PATTERN=%q, then %s", l.resume.key, l.rebuild()))
+				fmt.Sprintf("KEYFILE_PATTERN=%s, then %s", shell.Quote(l.resume.key), l.rebuild()))
 		}
 	}
 	if l.resume == nil {
@@ -375,7 +390,7 @@ func (l *linter) checkInitramfsTools() {
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
 		if n, err := strconv.ParseInt(umask, 8, 32); (err != nil || n&0o077 != 0o077) && l.keyInside(i.Files) != "" &&
-			!readable(i.Mode) && l.encrypted("/"+name) {
+			!readable(i.Mode) && l.encryptedImage(name) {
 			l.report("initramfs-umask", Warning, "etc/initramfs-tools/initramfs.conf",
 				"The initramfs has a key, and UMASK=0077 is not set: the next initramfs is readable for everybody.",
 				"UMASK=0077, then "+l.rebuild())
@@ -397,13 +412,13 @@ func (l *linter) checkKeysInside() {
 			}
 			switch {
 			case inside || len(have) == 0:
-			case k.pool && !l.encrypted("/"+name) && within(k.path, "/etc/zfs"): // it should not be there
-			case k.pool && !l.encrypted("/"+name):
+			case k.pool && !l.encryptedImage(name) && within(k.path, "/etc/zfs"): // it should not be there
+			case k.pool && !l.encryptedImage(name):
 				l.keyOutside(name, k)
 			case k.pool && !within(k.path, "/etc/zfs"):
 				l.report("key-not-in-initramfs", Error, k.of+" keylocation",
 					"zfs-initramfs copies the keys in /etc/zfs only: nothing opens the pool while the system starts.",
-					"Move the key to /etc/zfs, zfs set keylocation=file:///etc/zfs/NAME "+k.of+", and "+l.rebuild())
+					"Move the key to /etc/zfs, zfs set keylocation=file:///etc/zfs/NAME "+shell.Quote(k.of)+", and "+l.rebuild())
 			default:
 				l.report("initramfs-stale", Error, name, "The initramfs has no "+k.path+", which the configuration adds: "+
 					k.of+" stays closed.", l.rebuild())
@@ -415,7 +430,7 @@ func (l *linter) checkKeysInside() {
 // checkResumeOrder checks that the pool is imported after the attempt to resume.
 func (l *linter) checkResumeOrder() {
 	if !l.Hibernation || l.rootSet == "" || l.tool != "dracut" || !l.systemd() ||
-		slices.Contains(strings.Fields(l.dracut.vars["omit_dracutmodules"]), "systemd") {
+		slices.Contains(strings.Fields(l.dracut().vars["omit_dracutmodules"]), "systemd") {
 		return
 	}
 	started := l.started()
@@ -423,15 +438,16 @@ func (l *linter) checkResumeOrder() {
 	for _, unit := range []string{"zfs-import-scan.service", "zfs-import-cache.service"} {
 		folder := "etc/systemd/system/" + unit + ".d"
 		found := ""
-		for _, f := range append(files(l.root, folder, ".conf"), "etc/systemd/system/"+unit) {
-			for _, line := range lines(l.text(f)) {
-				if v, ok := strings.CutPrefix(strings.ReplaceAll(line, " =", "="), "After="); ok &&
-					slices.ContainsFunc(strings.Fields(v), func(u string) bool {
-						return u == "local-fs-pre.target" || u == "systemd-hibernate-resume.service"
-					}) {
+		// Drop-ins of a prefix hold for all units whose names begin so.
+		for _, name := range []string{unit, "zfs-import-.service", "zfs-.service", "service"} {
+			for _, f := range files(l.root, "etc/systemd/system/"+name+".d", ".conf") {
+				if found == "" && ordersResume(l.text(f)) {
 					found = f
 				}
 			}
+		}
+		if f := "etc/systemd/system/" + unit; ordersResume(l.text(f)) {
+			found = f
 		}
 		if found == "" {
 			lacks = append(lacks, folder)
@@ -456,6 +472,24 @@ func (l *linter) checkResumeOrder() {
 	}
 }
 
+// ordersResume reports whether a file of systemd orders its unit after the attempt to resume.
+func ordersResume(text string) bool {
+	section := ""
+	for _, line := range lines(joinLines(text)) {
+		key, value, _ := strings.Cut(line, "=")
+		switch {
+		case strings.HasPrefix(line, "["):
+			section = line
+		case section == "[Unit]" && strings.TrimSpace(key) == "After" &&
+			slices.ContainsFunc(strings.Fields(value), func(u string) bool {
+				return u == "local-fs-pre.target" || u == "systemd-hibernate-resume.service"
+			}):
+			return true
+		}
+	}
+	return false
+}
+
 // readable reports whether a mode lets others than the owner read.
 func readable(mode string) bool {
 	n, err := strconv.ParseInt(mode, 8, 32)
@@ -477,11 +511,11 @@ func (l *linter) keyInside(files []string) string {
 // checkZdev checks for keys that the hook zdev of zfs-initramfs copies, as it does all of
 // etc/zfs, where the images are not known or older than the key.
 func (l *linter) checkZdev() {
-	if l.tool != "initramfs-tools" || l.Packages["zfs-initramfs"] == "" || l.encrypted("/boot/initrd.img") {
+	if l.tool != "initramfs-tools" || l.Packages["zfs-initramfs"] == "" || l.encryptedImage("boot/initrd.img") {
 		return
 	}
 	for name, i := range l.Initramfs {
-		if l.keyInside(i.Files) != "" && !l.encrypted("/"+name) {
+		if l.keyInside(i.Files) != "" && !l.encryptedImage(name) {
 			return // checkImages says so
 		}
 	}
@@ -495,7 +529,7 @@ func (l *linter) checkZdev() {
 		if l.encrypted("/" + f) {
 			l.report("key-in-clear-initramfs", Error, f,
 				"The next initramfs holds this key: zfs-initramfs copies all of etc/zfs, and /boot is not encrypted.",
-				"Move the key out of /etc/zfs, set keylocation=prompt, and run "+l.rebuild()+".")
+				"Move the key out of /etc/zfs, "+l.askForKey("/"+f)+"run "+l.rebuild()+".")
 			return
 		}
 	}
@@ -510,14 +544,15 @@ func (l *linter) checkImages() {
 		case k == "":
 		case readable(mode):
 			l.report("key-in-readable-initramfs", Error, name, fmt.Sprintf(
-				"The initramfs has the key %s, and every user may read it (mode %s).", k, mode), "chmod 0600 /"+name+
-				"; make images with umask 0077")
-		case !l.encrypted("/"+name) && l.encrypted(k) && !l.bootElsewhere:
+				"The initramfs has the key %s, and every user may read it (mode %s).", k, mode),
+				"chmod 0600 "+shell.Quote("/"+name)+"; make images with umask 0077")
+		case !l.encryptedImage(name) && l.encrypted(k) && !l.bootElsewhere:
 			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
 				"The initramfs has the key %s on a filesystem that is not encrypted: anybody who has the disk has the key.",
 				k,
 			),
-				"zfs set keylocation=prompt, remove the key, and rebuild every initramfs")
+				l.askForKey(k)+"remove the key from its folder and from the configuration of the initramfs, and run "+
+					l.rebuild()+".")
 		}
 	}
 	for _, name := range l.images() {
@@ -526,6 +561,23 @@ func (l *linter) checkImages() {
 	for _, u := range l.UKI {
 		show(u.Path, "", u.Files)
 	}
+}
+
+// askForKey is what asks for a key of a pool instead of reading its file, with a comma behind it; "" if
+// the file opens no pool.
+func (l *linter) askForKey(file string) string {
+	for _, k := range l.keys {
+		if k.pool && k.path == file {
+			return l.askFor(k.of) + ", "
+		}
+	}
+	return ""
+}
+
+// encryptedImage reports whether an image that starts the system is on an encrypted filesystem. The
+// firmware reads a unified image, which therefore is not, even if its partition is not mounted now.
+func (l *linter) encryptedImage(name string) bool {
+	return l.encrypted("/"+name) && !slices.ContainsFunc(l.UKI, func(u installed.UKI) bool { return u.Path == name })
 }
 
 // encrypted reports whether a file of the system is on an encrypted filesystem; where
@@ -541,7 +593,7 @@ func (l *linter) encrypted(file string) bool {
 	case at.Type == "zfs":
 		d, ok := l.Datasets[at.Source]
 		e := d["encryption"].Value
-		return !ok || e != "" && e != "off"
+		return !ok || e != "off"
 	case at.Type == "":
 		return true
 	}
@@ -559,7 +611,7 @@ func (l *linter) checkKeys() {
 				Error,
 				name,
 				fmt.Sprintf("Every user may read the key of %s (mode %s).", k.of, l.Modes[k.path]),
-				"chmod 0400 "+k.path,
+				"chmod 0400 "+shell.Quote(k.path),
 			)
 		case l.bootElsewhere && within(k.path, "/boot"):
 		case !l.encrypted(k.path):
@@ -568,11 +620,12 @@ func (l *linter) checkKeys() {
 				"Keep the key in an encrypted dataset.")
 		case k.pool && l.root != nil && !l.exists(name) && l.Modes[k.path] == "":
 			l.report("key-file-missing", Error, k.of+" keylocation", "There is no "+k.path+": the pool is not opened.",
-				"Put the passphrase there, or zfs set keylocation=prompt "+k.of)
+				"Put the key there, or "+l.askFor(k.of))
 		case k.pool && l.Datasets[k.of]["keyformat"].Value == "passphrase":
-			if t := l.text(name); (t != "" || l.isEmpty(name)) &&
-				(len(strings.TrimSuffix(t, "\n")) < 8 || len(strings.TrimSuffix(t, "\n")) > 512) {
-				l.report("passphrase-length", Error, name, "A passphrase has 8 to 512 bytes.", "zfs change-key "+k.of)
+			// Only root may read a key.
+			t, err := l.root.read(name)
+			if n := len(strings.TrimSuffix(t, "\n")); err == nil && (n < 8 || n > 512) {
+				l.report("passphrase-length", Error, name, "A passphrase has 8 to 512 bytes.", "zfs change-key "+shell.Quote(k.of))
 			}
 		}
 	}

@@ -34,8 +34,8 @@ type Finding struct {
 	Fix      string   `json:"fix"`
 }
 
-// Check returns the findings of a system, the worst first. root has its files; those that
-// cannot be read count as absent. If root is nil, the files are unknown.
+// Check returns the findings of a system, the worst first. root has its files. If root is nil, the
+// files are unknown. Each file that cannot be read is a finding, and what depends on it is not.
 func Check(s installed.System, root fs.FS) []Finding {
 	l := newLinter(s, root)
 	for _, check := range []func(*linter){
@@ -49,8 +49,12 @@ func Check(s installed.System, root fs.FS) []Finding {
 		(*linter).checkKernels, (*linter).checkUnifiedImages,
 		(*linter).checkVoid, (*linter).checkDebian, (*linter).checkServices, (*linter).checkNetBSD,
 	} {
+		if l.root != nil {
+			l.root.missed = false
+		}
 		check(l)
 	}
+	l.reportUnreadable()
 	if root == nil { // the configuration is unknown: what it seems to lack may be there
 		l.findings = slices.DeleteFunc(l.findings, func(f Finding) bool {
 			return strings.HasPrefix(f.Where, "etc/") &&
@@ -67,12 +71,8 @@ func Check(s installed.System, root fs.FS) []Finding {
 // linter is a system, and what follows from its facts.
 type linter struct {
 	installed.System
-	root     fs.FS
+	root     *tree // nil if the files are unknown
 	findings []Finding
-
-	dracut   dracutConfig
-	crypttab []cryptEntry
-	fstab    []fstabEntry
 
 	tool    string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
 	menu    bool   // ZFSBootMenu starts the system
@@ -90,10 +90,10 @@ type key struct {
 }
 
 func newLinter(s installed.System, root fs.FS) *linter {
-	l := &linter{System: s, root: root}
-	l.dracut = readDracut(root)
-	l.crypttab = readCrypttab(l.text("etc/crypttab"))
-	l.fstab = readFstab(l.text("etc/fstab"))
+	l := &linter{System: s}
+	if root != nil {
+		l.root = &tree{FS: root}
+	}
 	switch {
 	case s.Tools["dracut"] != "" || s.Packages["dracut"] != "":
 		l.tool = "dracut"
@@ -160,11 +160,11 @@ func (l *linter) findResume() {
 	if !l.Hibernation {
 		return
 	}
-	for i, e := range l.crypttab {
+	for _, e := range l.crypttab() {
 		used := slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool { return s.Device == e.device() }) ||
-			slices.ContainsFunc(l.fstab, func(f fstabEntry) bool { return f.kind == "swap" && f.source == e.device() })
+			slices.ContainsFunc(l.fstab(), func(f fstabEntry) bool { return f.kind == "swap" && f.source == e.device() })
 		if used && !e.random() {
-			l.resume = &l.crypttab[i]
+			l.resume = &e
 			return
 		}
 	}
@@ -173,7 +173,8 @@ func (l *linter) findResume() {
 // findKeys lists the keys of the root and of the swap.
 func (l *linter) findKeys() {
 	if r := l.encryptionRoot(l.rootSet); r != "" {
-		if path, ok := keyFile(l.Datasets[r]["keylocation"].Value); ok {
+		// A key below /run is made at each start, as from the keystore of Ubuntu.
+		if path, ok := keyFile(l.Datasets[r]["keylocation"].Value); ok && !within(path, "/run") {
 			l.keys = append(l.keys, key{path, r, true})
 		}
 	}
@@ -182,8 +183,28 @@ func (l *linter) findKeys() {
 	}
 }
 
-// report adds a finding.
+// dracut, crypttab and fstab return the configuration of dracut, and the lines of these files.
+func (l *linter) dracut() dracutConfig   { return readDracut(l.root) }
+func (l *linter) crypttab() []cryptEntry { return readCrypttab(l.text("etc/crypttab")) }
+func (l *linter) fstab() []fstabEntry    { return readFstab(l.text("etc/fstab")) }
+
+// reportUnreadable reports the files that the checks needed and could not read.
+func (l *linter) reportUnreadable() {
+	if l.root == nil {
+		return
+	}
+	l.root.missed = false
+	for _, p := range l.root.problems {
+		l.report("file-unreadable", Warning, p.name, "lint cannot read it ("+p.why+"), and skipped the checks that need it.",
+			"Correct the file, or run lint (or probe, if it wrote the files) as a user who may read it.")
+	}
+}
+
+// report adds a finding, unless it may come from a file that could not be read.
 func (l *linter) report(name string, s Severity, where, why, fix string) {
+	if l.root != nil && l.root.missed {
+		return
+	}
 	l.findings = append(l.findings, Finding{name, where, s, why, fix})
 }
 

@@ -300,8 +300,8 @@ func (l *linter) checkModules() {
 	if l.OS.Version == "" || l.root == nil {
 		return
 	}
-	all, err := fs.ReadDir(l.root, folder)
-	if err != nil || len(all) == 0 || slices.ContainsFunc(all, func(e fs.DirEntry) bool {
+	all := l.root.folder(folder)
+	if len(all) == 0 || slices.ContainsFunc(all, func(e fs.DirEntry) bool {
 		return sameRelease(e.Name(), l.OS.Version)
 	}) {
 		return

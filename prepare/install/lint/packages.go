@@ -64,7 +64,7 @@ func (l *linter) checkUnifiedImages() {
 	}
 	const file = "etc/kernel/cmdline"
 	written := strings.Join(strings.Fields(l.text(file)), " ")
-	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut.vars["kernel_cmdline"], "root=") {
+	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut().vars["kernel_cmdline"], "root=") {
 		l.report("uki-without-cmdline", Error, file,
 			"The next unified image gets the command line of the system that builds it, which may be a live system.",
 			fmt.Sprintf("echo 'root=ZFS=%s ro quiet' > /%s", l.rootSet, file))
@@ -103,7 +103,7 @@ func (l *linter) checkUnifiedImages() {
 		)
 	}
 	if conf := l.text("etc/kernel/install.conf"); conf != "" &&
-		assignments(conf, map[string]string{})["layout"] != "uki" && l.dracut.vars["uefi"] != "yes" {
+		assignments(conf, map[string]string{})["layout"] != "uki" && l.dracut().vars["uefi"] != "yes" {
 		l.report(
 			"uki-layout",
 			Warning,
@@ -271,7 +271,7 @@ func (l *linter) link(name string) string {
 	if l.root == nil {
 		return ""
 	}
-	t, err := fs.ReadLink(l.root, name)
+	t, err := fs.ReadLink(l.root.FS, name)
 	if err != nil {
 		return ""
 	}

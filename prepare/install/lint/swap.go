@@ -93,11 +93,11 @@ func (l *linter) diskSwaps() []installed.Swap {
 
 // randomSwap returns the swap whose key changes with each start.
 func (l *linter) randomSwap() *cryptEntry {
-	for i, e := range l.crypttab {
+	for _, e := range l.crypttab() {
 		if e.random() && (e.has("swap") || slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool {
 			return s.Device == e.device()
 		})) {
-			return &l.crypttab[i]
+			return &e
 		}
 	}
 	return nil
@@ -105,8 +105,9 @@ func (l *linter) randomSwap() *cryptEntry {
 
 // checkResumeArgument checks the arguments that find the image.
 func (l *linter) checkResumeArgument() {
-	cmdline, where := l.arguments()
-	if !l.knowsArguments() {
+	args := l.kernelArguments()
+	cmdline, where := args.line, args.where
+	if !args.known {
 		return
 	}
 	for _, a := range []struct{ argument, does string }{
@@ -114,12 +115,12 @@ func (l *linter) checkResumeArgument() {
 		{"hibernate=no", "forbids to hibernate"}, {"hibernate=noresume", "discards the hibernation image"},
 	} {
 		if slices.Contains(strings.Fields(cmdline), a.argument) {
-			l.report("resume-off", Error, where, a.argument+" "+a.does+".", "Remove "+a.argument+".")
+			l.report("resume-off", Error, args.at(a.argument), a.argument+" "+a.does+".", "Remove "+a.argument+".")
 			return
 		}
 	}
 	resume, ok := argument(cmdline, "resume")
-	at := where
+	at := args.at("resume")
 	if !ok && l.tool == "initramfs-tools" {
 		for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"},
 			files(l.root, "etc/initramfs-tools/conf.d", "")...) {
@@ -301,7 +302,7 @@ func (l *linter) hasUUID(kind, uuid string) bool {
 // checkCrypttab checks the lines of crypttab for the swap.
 func (l *linter) checkCrypttab() {
 	const where = "etc/crypttab"
-	for _, e := range l.crypttab {
+	for _, e := range l.crypttab() {
 		if e.random() {
 			continue
 		}
@@ -360,13 +361,13 @@ func (l *linter) checkSwapInCrypttab() {
 	cmdline, _ := l.arguments()
 	for _, s := range l.Swaps {
 		name, ok := strings.CutPrefix(s.Device, "/dev/mapper/")
-		known := slices.ContainsFunc(l.crypttab, func(e cryptEntry) bool { return e.name == name })
+		known := slices.ContainsFunc(l.crypttab(), func(e cryptEntry) bool { return e.name == name })
 		byArgument := slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
 			return strings.HasPrefix(a, "cryptdevice=") && strings.Contains(a, ":"+name) || // of mkinitcpio
 				strings.HasPrefix(a, "rd.luks.name=") ||
 				strings.HasPrefix(a, "rd.luks.uuid=") && strings.HasSuffix(a, strings.TrimPrefix(name, "luks-"))
 		})
-		if !l.Hibernation || !ok || known || byArgument || l.loaderUnknown() || !l.hasType("crypto_LUKS") ||
+		if !l.Hibernation || !ok || known || byArgument || !l.knowsArguments() || !l.hasType("crypto_LUKS") ||
 			l.hasType("LVM2_member") {
 			continue
 		}
@@ -396,7 +397,7 @@ func (l *linter) checkMemoryLimit() {
 	}
 	limit, where := "", "etc/modprobe.d/zfs.conf"
 	for _, f := range files(l.root, "etc/modprobe.d", ".conf") {
-		for _, line := range shellLines(l.text(f)) {
+		for _, line := range lines(joinLines(l.text(f))) {
 			if w := strings.Fields(line); len(w) > 2 && w[0] == "options" && w[1] == "zfs" {
 				if v, ok := argument(line, "zfs_arc_max"); ok {
 					limit, where = v, f
@@ -410,7 +411,7 @@ func (l *linter) checkMemoryLimit() {
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(limit), 0, 64)
 	switch {
-	case limit == "" && l.loaderUnknown():
+	case limit == "" && !l.knowsArguments():
 	case limit == "" || err == nil && n == 0:
 		l.report("arc-uncapped", Warning, where,
 			"The ARC may take half of the memory or more: when it is full, too few pages are left to hibernate.",
