@@ -15,6 +15,8 @@ func TestContradictions(t *testing.T) {
 		{Archive: "closed.txtar", File: "closed.txt", Old: `latency average = 5.982 ms`,
 			New:  `latency average = 3.982 ms`,
 			Want: `latency average (s) is 0.003982 in the file`},
+		{Archive: "failures.txtar", File: "serial.txt", Old: `failed transactions: 1943`, New: `failed transactions: 0`,
+			Want: `latency average (s) is 0.001089 in the file, which contradicts the clients and tps: 0.00141`},
 		{Archive: "debian13.txtar", File: "report.txt", Old: `number of clients: `,
 			New:  `number of clients: 1`,
 			Want: `latency average (s) is`},

@@ -78,6 +78,9 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 			if rec.Facts = map[string]string{}; version != "" {
 				rec.Facts["version"] = version
 			}
+			if tries, err := part.Text.Line("maximum number of tries:"); err == nil { // since version 15
+				rec.Facts["tries"] = tries
+			}
 			out.Records = append(out.Records, rec)
 		}
 		turn++
@@ -130,11 +133,16 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 	rec.AddSingle(rate, tps, true)
 	latencies(p, &rec, text, "")
 	p.AddNumber(&rec, text, "average connection time =", connect, 1e-3)
-	compare(p, &rec, text, done, tps)
+	compare(p, &rec, text, done, failures, tps)
 	compareDuration(p, &rec, text, done)
 	rec.AddSingle(failed, failures/(done+failures), true)
 	if failures > 0 {
-		p.Warn(part.Line, "%.0f of %.0f transactions failed. The throughput counts the others.", failures, done+failures)
+		latency := "leaves them out, too"
+		if computesLatency(text) {
+			latency = "includes them"
+		}
+		p.Warn(part.Line, "%.0f of %.0f transactions failed. The throughput counts the others, and the latency %s.", failures,
+			done+failures, latency)
 	}
 	if m := skipped.FindSubmatch(text); m != nil {
 		p.Warn(part.Line, "Transactions that pgbench skipped because they were late: %s. Neither throughput nor latencies "+
@@ -148,14 +156,23 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 // maxRounding is the share by which a latency may differ from the one that the clients and the rate give.
 const maxRounding = 0.1
 
+// computesLatency reports whether pgbench measured no latencies. It then computes their mean from the clients, the
+// time, and the number of all transactions, also of those that failed.
+func computesLatency(text labeled.Text) bool {
+	_, err := text.Line("latency stddev")
+	return err != nil
+}
+
 // compare warns of numbers that contradict each other. A client has one transaction at a time (Little's law).
-// Without latencies of its own, pgbench computes their mean in this way.
-func compare(p *format.Problems, rec *format.Record, text labeled.Text, done, tps float64) {
+func compare(p *format.Problems, rec *format.Record, text labeled.Text, done, failures, tps float64) {
 	clients, err := text.Number("number of clients:", "")
 	i := slices.IndexFunc(rec.Series, func(s format.Series) bool { return s.Metric.Name == mean.Name })
 	_, limited := text.Line("rate limit schedule lag:")
 	if err != nil || i < 0 || !(tps > 0) || limited == nil {
 		return
+	}
+	if computesLatency(text) {
+		clients *= done / (done + failures)
 	}
 	have, want := rec.Series[i].Values[0], clients/tps
 	for _, m := range tpsLine.FindAllSubmatch(text, 3) {
@@ -163,8 +180,7 @@ func compare(p *format.Problems, rec *format.Record, text labeled.Text, done, tp
 			want = clients / v
 		}
 	}
-	_, measured := text.Line("latency stddev")
-	if measured != nil || have > want { // measured latencies lack the time between transactions
+	if computesLatency(text) || have > want { // measured latencies lack the time between transactions
 		slack := 1e-6 + maxRounding*want
 		if ms, err := text.Number("initial connection time =", ""); err == nil { // the latency has its share of it
 			slack += ms / 1e3 * clients / done

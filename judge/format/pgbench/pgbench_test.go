@@ -16,7 +16,7 @@ func TestFailedTransactionsAreReported(t *testing.T) {
 	out, err := New().Read("x", []byte("transaction type: a\nnumber of transactions actually processed: 10\n"+
 		"number of transactions skipped: 5 (11.111%)\n"+
 		"number of failed transactions: 30 (75.000%)\ntps = 8.5 (without initial connection time)\n"))
-	want := []string{"x:1: 30 of 40 transactions failed. The throughput counts the others.",
+	want := []string{"x:1: 30 of 40 transactions failed. The throughput counts the others, and the latency includes them.",
 		"x:1: Transactions that pgbench skipped because they were late: 5 (11.111%). Neither throughput nor latencies " +
 			"count them."}
 	if err != nil || !slices.Equal(out.Warnings, want) {
