@@ -78,8 +78,11 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 			if rec.Facts = map[string]string{}; version != "" {
 				rec.Facts["version"] = version
 			}
-			if tries, err := part.Text.Line("maximum number of tries:"); err == nil { // since version 15
-				rec.Facts["tries"] = tries
+			for name, line := range map[string]string{"tries": "maximum number of tries:", "partitions": "partitions:",
+				"partition-method": "partition method:"} {
+				if v, err := part.Text.Line(line); err == nil {
+					rec.Facts[name] = v
+				}
 			}
 			out.Records = append(out.Records, rec)
 		}

@@ -1,6 +1,7 @@
 package pgbench
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -10,6 +11,16 @@ import (
 func TestSuite(t *testing.T) { formattest.Run(t, New()) }
 
 func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
+
+// What the report says of the schema and of repeated transactions is a fact.
+func TestFacts(t *testing.T) {
+	out, err := New().Read("x", []byte("pgbench (15.18 (Debian))\ntransaction type: a\npartition method: hash\n"+
+		"partitions: 4\nmaximum number of tries: 3\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"))
+	want := map[string]string{"version": "15.18", "partition-method": "hash", "partitions": "4", "tries": "3"}
+	if err != nil || !maps.Equal(out.Records[0].Facts, want) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
 
 // Transactions that failed or were skipped are in no throughput, and a warning says so.
 func TestFailedTransactionsAreReported(t *testing.T) {
