@@ -215,7 +215,7 @@ func (r *reader) addResult(line int, x result) {
 	}
 	m, factor := metricOf(x)
 	for _, e := range x.Entries {
-		rec := format.Record{Line: line, Labels: []format.Label{
+		rec := format.Record{Line: line, Facts: map[string]string{}, Labels: []format.Label{
 			{Name: "test", Value: strings.TrimSpace(title + " " + x.AppVersion)},
 			{Name: "arguments", Value: strings.TrimSpace(x.Description), Setting: true},
 			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true, Place: true},
@@ -223,6 +223,9 @@ func (r *reader) addResult(line int, x result) {
 		if rec.Labels[2].Value == "" {
 			r.p.LeaveOut(line, "%q has an entry without Identifier", title)
 			continue
+		}
+		if profile := strings.TrimSpace(x.Identifier); profile != "" {
+			rec.Facts["profile"] = profile // with its version
 		}
 		values, mean, err := repetitionValues(e)
 		if err != nil {
@@ -361,7 +364,6 @@ func (r *reader) fillSystems() {
 	for i := range r.out.Records {
 		rec := &r.out.Records[i]
 		s := r.systems[rec.Labels[2].Value]
-		rec.Facts = map[string]string{}
 		for _, list := range []string{s.Hardware, s.Software} {
 			for part := range strings.SplitSeq(list, ", ") {
 				if k, v, ok := strings.Cut(part, ": "); ok {

@@ -36,6 +36,14 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// The version of a test profile may change what the test measures.
+func TestProfileIsAFact(t *testing.T) {
+	out, err := New().Read("x", []byte(file("<Identifier>pts/openssl-3.1.0</Identifier>"+entries)))
+	if err != nil || out.Records[0].Facts["profile"] != "pts/openssl-3.1.0" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // A file in UTF-16 is UTF-8 when it gets here, and its first line still names UTF-16.
 func TestEncodings(t *testing.T) {
 	for _, x := range []struct{ encoding, suffix string }{{"UTF-16", "é"}, {"ISO-8859-1", ""}, {"ISO-8859-1", "\xe4"}} {
