@@ -92,7 +92,7 @@ func (p *Problems) WarnNulls(d *Document, line int, what string, names ...string
 func (p *Problems) AnyLeftOut() bool { return p.count > 0 }
 
 // Finish returns what was read, with warnings about what was left out. It returns an
-// error if there is a problem, or if something was left out and nothing is left. Both
+// error if there is a problem, or if something was left out or failed and nothing is left. Both
 // name the version of the program, if the file has it: another version may be why.
 func (p *Problems) Finish(f File) (File, error) {
 	if err := p.Err(); err != nil {
@@ -105,7 +105,7 @@ func (p *Problems) Finish(f File) (File, error) {
 	}
 	if len(f.Records) == 0 {
 		var all fault.List
-		for _, text := range p.leftOut {
+		for _, text := range slices.Concat(p.leftOut, f.Failures) {
 			if version != "" {
 				text += " (" + version + ")"
 			}

@@ -42,6 +42,9 @@ var oldRow = lazy.Compile(`^"([^"]+)","(\d+\.\d\d|-?nan|-?inf)"$`)
 // row is a test. Its name may have quotes, which redis-benchmark does not escape.
 var row = lazy.Compile(`^"(.+)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)"$`)
 
+// failed is a message with which redis-benchmark ends.
+var failed = lazy.Compile(`^(?:Error[ :]|Could not connect to Redis |Unexpected error reply|All clients disconnected)`)
+
 func beginsReport(line []byte) bool { return bytes.Equal(line, head) }
 
 func (redis) Recognizes(text []byte) bool {
@@ -75,7 +78,9 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 				continue
 			}
 			tests++
-			if rec, wrong := readTest(p, text, number-1); wrong != "" {
+			if failed.MatchString(text) {
+				p.Fail(&out, number-1, "redis-benchmark ended early, so the results of its other tests are missing: %s", text)
+			} else if rec, wrong := readTest(p, text, number-1); wrong != "" {
 				p.LeaveOut(number-1, "%s", wrong)
 			} else {
 				rec.Turn = len(out.Records)
@@ -83,7 +88,7 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 			}
 		}
 		if tests == 0 {
-			p.LeaveOut(part.Line, "no test follows; the server may have answered with an error")
+			p.Fail(&out, part.Line, "No test follows, so the results are missing; the server may have answered with an error.")
 		}
 	}
 	p.Distinguish(&out, "test")

@@ -28,11 +28,27 @@ func TestWhatIsMissing(t *testing.T) {
 		`"SET","inf","0.1","0.1","0.1","0.1","0.1","0.1"`: "x:2: the rate inf is not a positive number",
 		`"SET","5.00","0.1","0.1"`:                        "x:2: the line does not have the eight columns",
 		`"SET","nan"`:                                     "x:2: the rate nan is not a positive number",
-		"":                                                "x:1: no test follows",
+		"":                                                "x:1: No test follows",
 	} {
 		out, err := New().Read("x", []byte(string(head)+"\n"+text+"\n"))
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, %v, want %s", text, out, err, want)
+		}
+	}
+}
+
+// redis-benchmark ends at the first error. What it measured before stays.
+func TestFailures(t *testing.T) {
+	const good = `"SET","5.00","0.1","0.1","0.1","0.1","0.1","0.2"` + "\n"
+	for text, want := range map[string]string{
+		good + "Error from server: OOM command not allowed\n": "x:3: redis-benchmark ended early, so the results of its " +
+			"other tests are missing: Error from server: OOM command not allowed",
+		good + string(head) + "\n": "x:3: No test follows, so the results are missing",
+	} {
+		out, err := New().Read("x", []byte(string(head)+"\n"+text))
+		if err != nil || len(out.Records) != 1 || len(out.Failures) != 1 || !strings.HasPrefix(out.Failures[0], want) ||
+			out.LeftOut != 0 {
+			t.Errorf("%q: %+v, %v", text, out, err)
 		}
 	}
 }
