@@ -68,6 +68,9 @@ var benchmarkName = lazy.Compile(`^Benchmark[^\sa-z]`)
 // the line in between.
 var restLine = lazy.Compile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
 
+// openLine is the name of a benchmark, as go test prints it before the benchmark ends.
+var openLine = lazy.Compile(`^Benchmark[^\sa-z]\S*[ ]*\t\s*$`)
+
 // insideLine is a result after text that a benchmark printed without a line break, as go
 // test -v writes it.
 var insideLine = lazy.Compile(`^.+Benchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
@@ -102,6 +105,11 @@ func (r *reader) blankUnreadable(data []byte) []byte {
 			lines[i] = slices.Concat(bytes.Fields(lines[divided])[0], []byte{'\t'}, line)
 			lines[divided] = []byte{'\n'}
 			divided = -1
+		}
+	}
+	for i, line := range lines {
+		if openLine.Match(line) {
+			r.p.LeaveOut(r.fileLine(i+1), "%s has no result; the program may have been killed", bytes.Fields(line)[0])
 		}
 	}
 	return bytes.Join(lines, nil)
@@ -150,9 +158,7 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 	switch {
 	case in.Err() != nil:
 		r.p.Add(1, "%v", in.Err())
-	case len(r.out.Records) == 0 && !r.p.AnyLeftOut() && len(r.out.Failures) > 0:
-		r.p.Add(1, "the file has no results of benchmarks: %s", r.out.Failures[0])
-	case len(r.out.Records) == 0 && !r.p.AnyLeftOut():
+	case len(r.out.Records)+len(r.out.Failures) == 0 && !r.p.AnyLeftOut():
 		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
 	}
 	r.giveDirections()

@@ -52,7 +52,7 @@ func TestMistakes(t *testing.T) {
 		{Name: "events without results", Text: `{"Action":"output","Output":"PASS\n"}`,
 			Want: "x:1: the file has no results of benchmarks"},
 		{Name: "a failure", Text: "BenchmarkA   \tpanic: x\n",
-			Want: "x:1: the file has no results of benchmarks: x:1: A program of benchmarks ended early"},
+			Want: "x:1: A program of benchmarks ended early"},
 		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
 		{Name: "not finite", Text: "BenchmarkA 1 Inf ns/op\n", Want: "x:1: +Inf sec/op of A is not a number"},
 	})
@@ -63,6 +63,8 @@ func TestLeftOut(t *testing.T) {
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "text in the line", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8 hello\n",
 			Want: "x:2: parsing iteration count: invalid syntax; the program ended there, or the benchmark printed"},
+		{Name: "an end after the name", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8   \t",
+			Want: "x:2: BenchmarkB-8 has no result; the program may have been killed"},
 		{Name: "no block", Text: "block: 1\nBenchmarkA 1 5 ns/op\nblock: one\nBenchmarkA 1 5 ns/op\n",
 			Want: `x:4: the line "block: one" before this result`},
 		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op 7 B/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
