@@ -589,6 +589,7 @@ func TestAsResults(t *testing.T) {
 	for i := range b.Results.Summaries { // two blocks less
 		b.Results.Summaries[i].Samples = b.Results.Summaries[i].Samples[:10]
 	}
+	b.Results.Blocks = 10
 	a.Results.Cells = append(a.Results.Cells, analysis.Cell{Name: "gone"})
 	a.Results.Contenders = append(a.Results.Contenders, analysis.Contender{Name: "left"})
 	opt := Option{Margin: 0.03, Alpha: 0.04, Calibrated: &Spread{Runs: 3, Direct: 0.01, Relative: 0.02}}

@@ -116,10 +116,13 @@ type Result struct {
 	Yardstick   []Row        `json:"yardstick"`
 	Rows        []Row        `json:"rows"` // all others
 	Differences []Difference `json:"differences"`
-	OnlyOld     []string     `json:"only_old"` // contenders and cells
+	OnlyOld     []string     `json:"only_old"` // contenders, cells and primary metrics
 	OnlyNew     []string     `json:"only_new"`
 	// Disturbed are the runs, OLD and NEW, in which the twin differs from the baseline.
 	Disturbed []string `json:"disturbed"`
+
+	lost  []part          // OnlyOld
+	cells []analysis.Cell // of OLD
 }
 
 // Row is a contender on one cell and metric in both runs.
@@ -162,6 +165,9 @@ type Change struct {
 	Verdict analysis.Verdict `json:"verdict,omitempty"`
 	// BeyondMargin is as in analysis.Comparison.
 	BeyondMargin *bool `json:"beyond_margin,omitempty"`
+	// Withheld says why the verdict is inconclusive whatever the interval is: trials failed,
+	// or blocks lack a value.
+	Withheld string `json:"withheld,omitempty"`
 	// Smallest is the smallest change for the worse that would have had the verdict worse,
 	// with intervals as wide as this one, and SmallestBeyond the smallest one that would
 	// have been worse by more than the margin; as Ratio. A true change of this size is

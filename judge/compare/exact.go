@@ -19,7 +19,7 @@ func (p *pair) exactChange(r Row, by By) *Change {
 	}
 	c := &Change{Source: exactSource, Exact: true}
 	var logs [2]float64
-	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
+	for i, run := range p.runs() {
 		s, ok := deterministic(run, r.Contender, r.Cell, r.Metric)
 		if !ok {
 			return nil
@@ -52,7 +52,7 @@ func (p *pair) exactChange(r Row, by By) *Change {
 	if r.Primary && by == p.opt.By && p.getsVerdict(r.Contender) {
 		region := analysis.NewRegion(p.opt.Margin, r.Scale, 0)
 		c.Verdict = region.Verdict(shift, shift, r.Better)
-		if len(r.Gates) > 0 {
+		if c.Withheld = p.withheld(r, by, c.Blocks); len(r.Gates) > 0 || c.Withheld != "" {
 			c.Verdict = analysis.Inconclusive
 		}
 		c.BeyondMargin = region.Beyond(c.Verdict, shift, shift)

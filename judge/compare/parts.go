@@ -29,6 +29,22 @@ func Size(run analysis.Results, by By, contender, cell, metric string) float64 {
 	return typicalSize(run, contender, cellMetric{cell, metric})
 }
 
+// Gates returns the gates that a run's comparison of a contender failed. The baseline is
+// compared with its twin, and with nobody else if the run has no other contender.
+func Gates(run analysis.Results, contender, cell, metric string) (out []analysis.Gate) {
+	comparisons := run.Comparisons
+	if contender == run.Baseline && run.Twin != nil {
+		comparisons = run.Twin.Comparisons
+		contender = run.Twin.Name
+	}
+	for _, c := range comparisons {
+		if c.Contender == contender && c.Cell == cell && c.Metric == metric {
+			out = append(out, c.Gates...)
+		}
+	}
+	return out
+}
+
 // Failures returns the number of trials of a contender that failed.
 func Failures(run analysis.Results, contender, cell, metric string) int {
 	return failures(run, contender, cellMetric{cell, metric})

@@ -1,9 +1,9 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
@@ -11,11 +11,11 @@ import (
 
 // Results returns the result in the form of one run whose comparisons are NEW
 // against OLD, for exports and for --fail-on. It holds the estimate that gets the
-// verdict. NotInterleaved becomes inconclusive, with a gate that gives the reason.
+// verdict. NotInterleaved and Change.Withheld become gates that give the reason.
 func (r Result) Results() analysis.Results {
 	out := analysis.Results{
 		Schema: analysis.ResultsSchema, Run: r.Old + " to " + r.New, Baseline: r.Old, Margin: r.Margin,
-		Comparisons: []analysis.Comparison{}, Warnings: append([]string{r.Warning}, r.Warnings...),
+		Cells: r.cells, Comparisons: []analysis.Comparison{}, Warnings: append([]string{r.Warning}, r.Warnings...),
 	}
 	rows := r.Rows
 	if r.By == Direct {
@@ -46,23 +46,28 @@ func (r Result) Results() analysis.Results {
 			x.Gates = append([]analysis.Gate{{Name: string(NotInterleaved),
 				Reason: "the change from run to run is unavailable"}}, x.Gates...)
 		}
+		if c.Withheld != "" {
+			x.Gates = append([]analysis.Gate{{Name: completeGate, Reason: c.Withheld}}, x.Gates...)
+		}
 		if c.Exact && r.By == Direct {
 			x.Exact = &analysis.Exact{Contender: *c.New, Baseline: *c.Old, Difference: *c.New - *c.Old,
 				Trials: c.Blocks[0] + c.Blocks[1]}
 		}
 		out.Comparisons = append(out.Comparisons, x)
 	}
-	for _, what := range r.OnlyOld {
-		m := analysis.Missing{Contender: "every contender", Cell: "every cell", Reason: "only OLD has it"}
-		if kind, name, _ := strings.Cut(what, " "); kind == "cell" {
-			m.Cell = name
-		} else {
-			m.Contender = name
+	for _, x := range r.lost {
+		m := analysis.Missing{Contender: cmp.Or(x.contender, "every contender"), Cell: cmp.Or(x.cell, "every cell"),
+			Reason: "only OLD has it"}
+		if x.metric != "" {
+			m.Contender, m.Reason = "primary metric "+x.metric, "it is not a primary metric in NEW"
 		}
 		out.Missing = append(out.Missing, m)
 	}
 	return out
 }
+
+// completeGate is the gate of comparisons of which trials or values were lost.
+const completeGate = "complete"
 
 // Failed returns a line for each contender that failed trials at a cell of OLD or NEW.
 // Results has no summaries, so that exports do not mix the values of two runs.

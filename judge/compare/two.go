@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -33,13 +34,19 @@ func Two(a, b Run, opt Option) (Result, error) {
 			return Result{}, err
 		}
 	}
+	if slices.ContainsFunc(opt.Repeats, func(r Run) bool { return SameRun(b, r) }) {
+		// The difference between OLD and NEW would count as one between runs without a change.
+		return Result{}, fault.New(fault.Invalid, "NEW (%s) is also one of the repeated runs; remove it from them, because "+
+			"they repeat OLD", b.Results.Run)
+	}
 	p := pair{a: a, b: b, opt: opt, repeats: repeats(a, opt.Repeats)}
+	onlyOld, onlyNew := missingFrom(a.Results, b.Results), missingFrom(b.Results, a.Results)
 	p.out = Result{
 		Schema: Schema, Warning: Warning, Old: a.Results.Run, New: b.Results.Run,
 		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
 		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{}, Disturbed: []string{},
-		Differences: Differences(a, b), OnlyOld: missingFrom(a.Results, b.Results), OnlyNew: missingFrom(b.Results,
-			a.Results),
+		Differences: Differences(a, b), OnlyOld: lists.Map(onlyOld, part.String), OnlyNew: lists.Map(onlyNew, part.String),
+		lost: onlyOld, cells: a.Results.Cells,
 	}
 	p.compareRows()
 	p.addWarnings()
@@ -59,13 +66,19 @@ type pair struct {
 
 // repeats returns a and the runs that repeat it, each run once.
 func repeats(a Run, more []Run) []analysis.Results {
-	out := []analysis.Results{a.Results}
+	all := []Run{a}
 	for _, r := range more {
-		if !slices.ContainsFunc(out, func(x analysis.Results) bool { return x.Run == r.Results.Run }) {
-			out = append(out, r.Results)
+		if !slices.ContainsFunc(all, func(x Run) bool { return SameRun(x, r) }) {
+			all = append(all, r)
 		}
 	}
-	return out
+	return lists.Map(all, func(r Run) analysis.Results { return r.Results })
+}
+
+// SameRun reports whether two folders hold the same run.
+func SameRun(a, b Run) bool {
+	x, y := a.Results, b.Results
+	return x.Run != "" && x.Run == y.Run && x.Seed == y.Seed && x.PlanSHA256 == y.PlanSHA256
 }
 
 func (p *pair) compareRows() {
@@ -123,7 +136,7 @@ func (p *pair) baseline() string {
 // estimateRow estimates both changes of a row.
 func (p *pair) estimateRow(r *Row) {
 	key := cellMetric{r.Cell, r.Metric}
-	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
+	for i, run := range p.runs() {
 		r.Failures[i] = failures(run, r.Contender, key)
 	}
 	size := typicalSize(p.a.Results, r.Contender, key)
@@ -140,7 +153,44 @@ func (p *pair) estimateRow(r *Row) {
 		r.Warnings = append(r.Warnings,
 			fmt.Sprintf("%d trials failed in OLD and %d in NEW: the change describes the other trials, and there is no verdict",
 				f[0], f[1]))
+		return
 	}
+	for _, c := range []*Change{r.Direct, r.Relative} {
+		if c != nil && c.Withheld != "" {
+			r.Warnings = lists.AddNew(r.Warnings, "there is no verdict: "+c.Withheld)
+		}
+	}
+}
+
+// runs returns the results of OLD and NEW.
+func (p *pair) runs() []analysis.Results { return []analysis.Results{p.a.Results, p.b.Results} }
+
+// sides names OLD and NEW, in the order of runs.
+var sides = []string{"OLD", "NEW"}
+
+// withheld says why a change gets no verdict, however narrow its interval is: a trial of one
+// of its sides failed, or a block lacks a value. The change describes the other trials. They
+// may be a selection: the slowest trials are those that reach a time limit. "" if nothing is
+// lost.
+func (p *pair) withheld(r Row, by By, blocks [2]int) string {
+	contenders := []string{r.Contender}
+	if by == Relative {
+		contenders = append(contenders, p.baseline())
+	}
+	for i, run := range p.runs() {
+		for _, c := range contenders {
+			if n := failures(run, c, cellMetric{r.Cell, r.Metric}); n > 0 {
+				return fmt.Sprintf("%s of %s failed in %s", unit.Count(n, "trial"), c, sides[i])
+			}
+		}
+	}
+	for i, run := range p.runs() {
+		if blocks[i] < run.Blocks {
+			return fmt.Sprintf("%d of %d blocks of %s lack a value of %s that can be compared", run.Blocks-blocks[i],
+				run.Blocks, sides[i], r.Metric)
+		}
+	}
+	return ""
 }
 
 // estimateChange estimates one change; nil if a run has no values.
@@ -186,6 +236,7 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 	if !r.Primary || by != p.opt.By || !p.getsVerdict(r.Contender) {
 		return c
 	}
+	c.Withheld = p.withheld(r, by, c.Blocks)
 	region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
 	if known {
 		sign, toZero, away := 1.0, lo, hi
@@ -201,7 +252,7 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 	switch {
 	case !known:
 		c.Verdict = NotInterleaved
-	case len(r.Gates) > 0 || r.Failures[0]+r.Failures[1] > 0:
+	case len(r.Gates) > 0 || c.Withheld != "":
 		c.Verdict = analysis.Inconclusive
 	default:
 		c.Verdict = region.Verdict(shift-lo, shift+hi, r.Better)
@@ -213,15 +264,10 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 // failedGates returns the gates that a comparison failed in either run.
 func (p *pair) failedGates(contender, cell, metric string) []analysis.Gate {
 	out := []analysis.Gate{}
-	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
-		for _, c := range run.Comparisons {
-			if c.Contender != contender || c.Cell != cell || c.Metric != metric {
-				continue
-			}
-			for _, g := range c.Gates {
-				g.Reason = []string{"OLD: ", "NEW: "}[i] + g.Reason
-				out = append(out, g)
-			}
+	for i, run := range p.runs() {
+		for _, g := range Gates(run, contender, cell, metric) {
+			g.Reason = sides[i] + ": " + g.Reason
+			out = append(out, g)
 		}
 	}
 	return out
@@ -232,13 +278,16 @@ func (p *pair) addWarnings() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 	}
-	if p.a.Results.Run != "" && p.a.Results.Run == p.b.Results.Run {
+	if SameRun(p.a, p.b) {
 		add("OLD and NEW are the same run, so nothing can have changed.")
 	}
 	for i, run := range []Run{p.a, p.b} {
 		if len(run.Unplanned) > 0 {
-			add("%s is not as planned: %s.", []string{"OLD", "NEW"}[i], run.Unplanned[0])
+			add("%s is not as planned: %s.", sides[i], run.Unplanned[0])
 		}
+	}
+	if text := OtherMachine(p.a, p.b); text != "" {
+		add("%s", text)
 	}
 	unknown, told, short, calibrated := false, false, false, false
 	for _, r := range append(slices.Clone(p.out.Yardstick), p.out.Rows...) {
@@ -274,8 +323,8 @@ func (p *pair) addWarnings() {
 		add("The baselines differ: %s in OLD, %s in NEW. Only direct changes are available.", p.a.Results.Baseline,
 			p.b.Results.Baseline)
 	}
-	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
-		name := []string{"OLD", "NEW"}[i]
+	for i, run := range p.runs() {
+		name := sides[i]
 		switch run.Ended {
 		case analysis.EndedDecided:
 			add("%s ended as soon as every comparison had a verdict: such a run tends to overestimate a difference slightly.",
@@ -298,17 +347,38 @@ func excludesNone(ci analysis.Interval, s sample.Scale) bool {
 	return ci[0] != nil && *ci[0] > none || ci[1] != nil && *ci[1] < none
 }
 
-// missingFrom lists the contenders and cells of a that b lacks.
-func missingFrom(a, b analysis.Results) []string {
-	out := []string{}
+// part is a contender, a cell, or a primary metric of a cell.
+type part struct{ contender, cell, metric string }
+
+func (x part) String() string {
+	switch {
+	case x.metric != "":
+		return "primary metric " + x.metric + " of cell " + x.cell
+	case x.cell != "":
+		return "cell " + x.cell
+	}
+	return "contender " + x.contender
+}
+
+// missingFrom lists the contenders, cells and primary metrics of a that b lacks. A metric that
+// is not primary in b is not judged, so a change of it would pass unseen.
+func missingFrom(a, b analysis.Results) []part {
+	out := []part{}
 	for _, c := range a.Contenders {
 		if !hasContender(b, c) {
-			out = append(out, "contender "+c.Name)
+			out = append(out, part{contender: c.Name})
 		}
 	}
 	for _, c := range a.Cells {
-		if _, ok := cellNamed(b.Cells, c.Name); !ok {
-			out = append(out, "cell "+c.Name)
+		other, ok := cellNamed(b.Cells, c.Name)
+		if !ok {
+			out = append(out, part{cell: c.Name})
+			continue
+		}
+		for _, m := range c.Metrics {
+			if o, ok := sample.Named(other.Metrics, m.Name); m.Primary && !(ok && o.Primary) {
+				out = append(out, part{cell: c.Name, metric: m.Name})
+			}
 		}
 	}
 	return out
@@ -391,6 +461,27 @@ func workDiffers(a, b analysis.Cell) (out []string) {
 		}
 	}
 	return out
+}
+
+// MachineFacts are the facts of the baseline's host that tell machines apart, and that a new
+// kernel does not change.
+var MachineFacts = []string{"arch", "cpu.model", "host"}
+
+// OtherMachine says in which of MachineFacts two runs differ, in a sentence; "" if in none
+// that is known of both.
+func OtherMachine(a, b Run) string {
+	var differ []string
+	for _, fact := range MachineFacts {
+		x, y := a.Facts[a.Results.Baseline][fact], b.Facts[b.Results.Baseline][fact]
+		if x != "" && y != "" && x != y {
+			differ = append(differ, fmt.Sprintf("%s is %q in OLD and %q in NEW", fact, x, y))
+		}
+	}
+	if len(differ) == 0 {
+		return ""
+	}
+	return "OLD and NEW were made on different machines, and a direct change includes their difference: " +
+		strings.Join(differ, "; ") + "."
 }
 
 // Differences lists the facts that differ between two runs, by contender and fact.

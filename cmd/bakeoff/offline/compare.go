@@ -60,7 +60,11 @@ contenders. Without --repeats, compare uses three calibrations of the machine (b
 calibrate), if the run folders contain them; calibrations cover only CPU-bound work. Without
 repetitions and calibrations, the interval covers only the noise inside the runs. The
 verdict is then "not interleaved" (the two sides did not take turns), and compare refuses
-conditions of --fail-on that need another verdict.`,
+conditions of --fail-on that need another verdict.
+
+compare withholds a verdict if a trial failed or a block lacks a value, because the change
+then describes a selection of the trials. A primary metric of OLD that is not a primary
+metric of NEW counts as missing.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
@@ -137,6 +141,13 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err := a.canJudge(c, res, f.failOn); err != nil {
 		return err
 	}
+	if len(f.failOn) > 0 && compare.SameRun(runs[0], runs[1]) {
+		return cli.Usage(c, fmt.Errorf("OLD and NEW are the same run (%s), so --fail-on cannot find a change; name two runs",
+			res.Old))
+	}
+	if text := compare.OtherMachine(runs[0], runs[1]); text != "" {
+		fmt.Fprintln(a.Err, safetext.Line("bakeoff: warning: "+text))
+	}
 	switch {
 	case f.json:
 		err = a.PrintJSON(res)
@@ -179,9 +190,16 @@ func (a reader) failIfAsked(res compare.Result, failOn []string, runs ...compare
 	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
 	r := res.Results()
 	for _, run := range runs { // an untested twin of one run leaves the condition twin undecided
-		if t := run.Results.Twin; t != nil && !t.Different && !t.Tested() {
-			r.Twin = &analysis.Twin{Name: t.Name + " in run " + run.Results.Run}
+		t := run.Results.Twin
+		if t == nil {
+			r.Twin = nil
+			break
 		}
+		r.Twin = &analysis.Twin{Name: t.Name + " in run " + run.Results.Run}
+		if !t.Different && !t.Tested() {
+			break
+		}
+		r.Twin.Comparisons = t.Comparisons // res.Disturbed says whether the twin differs
 	}
 	if text := FailOn(failOn).Open(r, remedy); text != "" {
 		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
@@ -419,6 +437,8 @@ func changeWord(x compare.Row, c *compare.Change, margin float64) (string, cli.C
 	word += analysis.Amount(c.BeyondMargin, margin)
 	if len(x.Gates) > 0 && c.Verdict == analysis.Inconclusive {
 		word = "inconclusive: " + x.Gates[0].Name + ": " + x.Gates[0].Reason
+	} else if c.Withheld != "" && c.Verdict == analysis.Inconclusive && x.Failures == [2]int{} {
+		word = "inconclusive: " + c.Withheld
 	}
 	if x.TwinOf != "" {
 		word = "the twin of the baseline"

@@ -26,7 +26,7 @@ import (
 // changed is a run of a host and a container with its values at one cell.
 func changed(name string, crun float64) compare.Run {
 	r := analysis.Results{
-		Run: name, Baseline: "host", Margin: 0.02, Ended: "blocks",
+		Run: name, Baseline: "host", Margin: 0.02, Ended: "blocks", Blocks: 20,
 		Contenders: []analysis.Contender{{Name: "host"}, {Name: "crun"}},
 		Cells: []analysis.Cell{{Name: "sha", Workload: "crypto", Params: param.Values{}, Metrics: []sample.Metric{
 			{Name: "throughput", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Primary: true},

@@ -87,7 +87,8 @@ func Conditions() string {
 			"that cell or workload.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
 		"as long as the interval contains the limit. The exit code of worse, better and twin is 6",
-		"if a check withheld a verdict, or if the run ended before its first look.")
+		"if a check withheld a verdict, if the run ended before its first look, or if there are too",
+		"few blocks for an interval.")
 	return strings.Join(lines, "\n")
 }
 
@@ -142,7 +143,12 @@ func (f FailOn) untested(r analysis.Results) (lines []string) {
 // untestedTwin says that the condition twin is not decided, because no test compared the
 // twin with the baseline; "" if one did.
 func (f FailOn) untestedTwin(r analysis.Results) string {
-	if !slices.Contains(f, "twin") || r.Twin == nil || r.Twin.Different || r.Twin.Tested() {
+	switch {
+	case !slices.Contains(f, "twin"):
+		return ""
+	case r.Twin == nil:
+		return "--fail-on twin is not decided: the results have no twin, which is a second copy of the baseline"
+	case r.Twin.Different || r.Twin.Tested():
 		return ""
 	}
 	for _, c := range r.Twin.Comparisons {
@@ -163,7 +169,8 @@ func whyUntested(r analysis.Results, c analysis.Comparison) string {
 		return "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
 	case len(r.Looks) > 0 && c.Look == 0 && c.Exact == nil:
 		return fmt.Sprintf("after %s: the first look is after %d", unit.Count(c.Blocks, "block"), r.Looks[0])
-	case len(r.Looks) == 0 && c.Exact == nil && c.CI[0] == nil && c.CI[1] == nil:
+	case c.Exact == nil && c.CI[0] == nil && c.CI[1] == nil:
+		// A look that shares its error rate with many comparisons may need more blocks for any interval.
 		return unit.Count(c.Blocks, "block") + " give no interval; measure more"
 	}
 	return ""

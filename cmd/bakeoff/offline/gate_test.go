@@ -47,9 +47,50 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		"the twin differs": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
 			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
 		}), compare.Direct, "twin", cli.ExitAsked, "--fail-on twin: the twin differs from the baseline in NEW"},
-		"the twin was not tested": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+		"the twin was not tested": {run("6.1", 90, func(r *analysis.Results) {
+			r.Twin = &analysis.Twin{Name: "host~twin", Comparisons: []analysis.Comparison{
+				{Primary: true, Exact: &analysis.Exact{}}}}
+		}), run("6.2", 90, func(r *analysis.Results) {
 			r.Run, r.Twin = "new", &analysis.Twin{Name: "host~twin"}
 		}), compare.Direct, "twin", cli.ExitUndecided, "no test compared host~twin in run new with the baseline"},
+		"OLD has no twin": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
+		}), compare.Direct, "twin", cli.ExitAsked, "not decided: the results have no twin"},
+		"no twin": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "twin", cli.ExitUndecided,
+			"--fail-on twin is not decided: the results have no twin"},
+		"trials of NEW failed": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			failTrials(r, "crun", 20)
+		}), compare.Direct, "worse,missing", cli.ExitUndecided, "check complete failed: 20 trials of crun failed in NEW"},
+		"trials of NEW failed, with a tolerance": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			failTrials(r, "crun", 20)
+		}), compare.Direct, "throughput<-20%", cli.ExitUndecided, "20 trials of crun failed in NEW"},
+		"trials of the baseline failed": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			failTrials(r, "host", 20)
+		}), compare.Relative, "worse-than-margin", cli.ExitUndecided, "20 trials of host failed in NEW"},
+		"values of NEW are zero": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			zeroTrials(r, "crun", 5)
+		}), compare.Direct, "worse-than-margin", cli.ExitUndecided,
+			"after 15 blocks: check complete failed: 5 of 20 blocks of NEW lack a value of throughput"},
+		"NEW has a block less": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) { r.Blocks = 21 }),
+			compare.Direct, "worse", cli.ExitUndecided, "1 of 21 blocks of NEW lack a value of throughput"},
+		"a check of the baseline failed": {run("6.1", 90, alone), run("6.2", 90, func(r *analysis.Results) {
+			alone(r)
+			r.Twin = &analysis.Twin{Name: "host~twin", Comparisons: []analysis.Comparison{{Contender: "host~twin", Cell: "sha",
+				Metric: "throughput", Gates: []analysis.Gate{{Name: "errors", Reason: "every operation failed"}}}}}
+		}), compare.Direct, "worse", cli.ExitUndecided, "check errors failed: NEW: every operation failed"},
+		"NEW lost a primary metric": {changed("6.1", 90), run("6.2", 60, func(r *analysis.Results) {
+			r.Cells[0].Metrics[0].Primary = false
+		}), compare.Direct, "worse,missing", cli.ExitAsked,
+			"--fail-on missing: primary metric throughput at sha is missing"},
+		"a primary metric is missing": {changed("6.1", 90), run("6.2", 60, func(r *analysis.Results) {
+			r.Cells[0].Metrics = r.Cells[0].Metrics[1:]
+		}), compare.Direct, "worse-than-margin", cli.ExitMissing, ""},
+		"a wrong name while a part is missing": {changed("6.1", 90), run("6.2", 60, func(r *analysis.Results) {
+			r.Cells[0].Metrics = r.Cells[0].Metrics[1:]
+		}), compare.Direct, "troughput<-5%", cli.ExitInvalid, `no comparison has the metric, cell or workload "troughput"`},
+		"the name of the missing part": {changed("6.1", 90), run("6.2", 60, func(r *analysis.Results) {
+			r.Cells[0].Metrics = r.Cells[0].Metrics[1:]
+		}), compare.Direct, "throughput<-5%", cli.ExitMissing, ""},
 		"only the baseline": {run("6.1", 90, alone), run("6.2", 60, alone), compare.Relative, "worse", cli.ExitInvalid,
 			"--fail-on worse needs a verdict, but the comparison contains no primary metric; add --by direct"},
 		"no primary metric": {run("6.1", 90, func(r *analysis.Results) { r.Cells[0].Metrics[0].Primary = false }),
@@ -87,6 +128,26 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		}
 		if cli.ExitCode(end) != x.want || !strings.Contains(says, x.says) || x.says == "" && says != "" {
 			t.Errorf("%s: exit code %d, want %d: %s", name, cli.ExitCode(end), x.want, says)
+		}
+	}
+}
+
+// failTrials makes the first trials of a contender failed ones, without a value.
+func failTrials(r *analysis.Results, contender string, n int) {
+	for i := range r.Summaries {
+		if s := &r.Summaries[i]; s.Contender == contender && s.Metric == "throughput" {
+			s.Failures, s.Samples = n, s.Samples[min(n, len(s.Samples)-10):]
+		}
+	}
+}
+
+// zeroTrials makes the first values of a contender zero, which is no ratio.
+func zeroTrials(r *analysis.Results, contender string, n int) {
+	for i := range r.Summaries {
+		for k := range r.Summaries[i].Samples[:n] {
+			if r.Summaries[i].Contender == contender {
+				r.Summaries[i].Samples[k].Value = 0
+			}
 		}
 	}
 }
@@ -150,8 +211,12 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}}, "--fail-on better is not",
 			cli.ExitUndecided},
 		"a missing cell":       {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, "", cli.ExitMissing},
-		"no verdict is needed": {FailOn{"failed", "twin", "missing"}, analysis.Results{}, "", cli.ExitDone},
-		"no gate":              {nil, analysis.Results{}, "", cli.ExitDone},
+		"no verdict is needed": {FailOn{"failed", "missing"}, analysis.Results{}, "", cli.ExitDone},
+		"no twin": {FailOn{"twin"}, analysis.Results{}, "--fail-on twin is not decided: the results have no twin",
+			cli.ExitUndecided},
+		"a look without an interval": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Blocks: 8, Look: 8}),
+			"8 blocks give no interval", cli.ExitUndecided},
+		"no gate": {nil, analysis.Results{}, "", cli.ExitDone},
 		"a check withheld it": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Gates: gate, Look: tested}),
 			"check order failed: one side ran first", cli.ExitUndecided},
 		"before the first look": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Blocks: 3}),
@@ -160,7 +225,8 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 			"inconclusive", cli.ExitAsked},
 		"two runs that are too short": {FailOn{"worse"}, analysis.Results{Comparisons: []analysis.Comparison{
 			{Primary: true, Verdict: open, Blocks: 2}}}, "2 blocks give no interval", cli.ExitUndecided},
-		"a wide interval": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Look: tested}), "", cli.ExitDone},
+		"a wide interval": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Look: tested, CI: both}), "",
+			cli.ExitDone},
 		"exact": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Exact: &analysis.Exact{}}),
 			"", cli.ExitDone},
 		"a verdict stands": {FailOn{"worse"}, of(analysis.Comparison{Verdict: analysis.Better}), "", cli.ExitDone},
@@ -172,7 +238,7 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		"a twin whose check failed": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Gates: gate}, false),
 			"check order failed", cli.ExitUndecided},
 		"a twin without an interval": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested}, false),
-			"no test compared host~twin with", cli.ExitUndecided},
+			"0 blocks give no interval", cli.ExitUndecided},
 		"a tested twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested, CI: both}, false),
 			"", cli.ExitDone},
 		"a different twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open}, true), "differs", cli.ExitAsked},

@@ -56,7 +56,7 @@ func answers(condition string, r analysis.Results) (out []analysis.Limited, know
 // mayBeMissing reports whether the comparisons of a limit are absent because cells are
 // missing: a name that no cell has is wrong whatever is missing.
 func mayBeMissing(limit analysis.Limit, r analysis.Results) bool {
-	if len(r.Missing) == 0 || len(r.Cells) == 0 {
+	if len(r.Missing) == 0 || limit.Name == "" {
 		return len(r.Missing) > 0
 	}
 	return slices.ContainsFunc(r.Cells, func(k analysis.Cell) bool {

@@ -18,6 +18,22 @@ func earlier(t *testing.T) string {
 	return storetest.Unpack(t, "../../../lab/evidence/testdata/20261123T030217Z-quick.tar.gz", t.TempDir())
 }
 
+// another is earlier with the name of another run.
+func another(t *testing.T) string {
+	t.Helper()
+	dir := earlier(t)
+	file := filepath.Join(dir, store.ResultsFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("20261123T030217Z-quick"), []byte("20261124T030217Z-quick"), 1)
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // called runs a command, and returns what it wrote and its exit code.
 func called(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
@@ -84,16 +100,39 @@ func TestAnUnplannedRunSaysSo(t *testing.T) {
 // A verdict that --fail-on asks for cannot be had without repeated runs: exit code 0
 // would be read as a pass.
 func TestFailOnWithoutRepeatsIsRefused(t *testing.T) {
-	dir := earlier(t)
+	dir, other := earlier(t), another(t)
 	for _, x := range []struct {
 		condition string
 		want      int
 	}{{"worse", cli.ExitInvalid}, {"worse-than-margin", cli.ExitInvalid}, {"missing,better", cli.ExitInvalid},
 		{"inconclusive", cli.ExitAsked}, {"missing", cli.ExitDone}} {
-		out, stderr, code := called(t, "compare", dir, dir, "--fail-on", x.condition)
+		out, stderr, code := called(t, "compare", dir, other, "--fail-on", x.condition)
 		if code != x.want || code == cli.ExitInvalid &&
 			(out != "" || !strings.Contains(stderr, "add --repeats with 2 more runs")) {
 			t.Errorf("--fail-on %s ends with %d, want %d: %s", x.condition, code, x.want, stderr)
+		}
+	}
+}
+
+// A run compared with itself shows no change, so --fail-on refuses it. So does compare itself
+// if NEW counts as a run in which nothing was changed.
+func TestCompareRefusesOneRunTwice(t *testing.T) {
+	dir, other := earlier(t), another(t)
+	copied := earlier(t)
+	for _, x := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{dir, copied, "--fail-on", "missing"}, cli.ExitInvalid, "OLD and NEW are the same run (20261123T030217Z-q"},
+		{[]string{dir, copied}, cli.ExitDone, ""},
+		{[]string{dir, other, "--repeats", copied + "," + other}, cli.ExitInvalid,
+			"NEW (20261124T030217Z-quick) is also one of the repeated runs"},
+		{[]string{dir, other, "--repeats", copied}, cli.ExitDone, ""},
+	} {
+		_, stderr, code := called(t, append([]string{"compare"}, x.args...)...)
+		if code != x.code || !strings.Contains(stderr, x.says) {
+			t.Errorf("compare %s: exit code %d, want %d: %s", strings.Join(x.args, " "), code, x.code, stderr)
 		}
 	}
 }
