@@ -85,7 +85,7 @@ type Disk struct {
 	Size       int64       `json:"size"`
 	Logical    int64       `json:"logical"`
 	Physical   int64       `json:"physical"`
-	Rotational bool        `json:"rotational"`
+	Rotational *bool       `json:"rotational"`
 	Discard    bool        `json:"discard"`
 	Separator  string      `json:"sep"` // between the name of the disk and a partition's number
 	Partitions []Partition `json:"partitions"`
@@ -218,7 +218,7 @@ func (s *Snapshots) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]string)(s))
 }
 
-// EFI is the boot variables of the firmware.
+// EFI is the boot variables of the firmware. Order is nil if it is unknown, and empty if the firmware has none.
 type EFI struct {
 	Current string     `json:"boot_current"`
 	Order   []string   `json:"boot_order"`
@@ -228,7 +228,7 @@ type EFI struct {
 // EFIEntry is an entry BootNNNN. Loader has backslashes.
 type EFIEntry struct {
 	Number   string `json:"num"`
-	Active   bool   `json:"active"`
+	Active   *bool  `json:"active"`
 	Label    string `json:"label"`
 	PartUUID string `json:"partuuid"`
 	Loader   string `json:"loader"`

@@ -151,16 +151,16 @@ type fstabEntry struct {
 
 func (e fstabEntry) has(option string) bool { return slices.Contains(e.options, option) }
 
-// mask returns the value of an option of octal bits, or -1.
-func (e fstabEntry) mask(option string) int64 {
+// fileMask returns the permissions that a FAT file system withholds from its files: the last option counts.
+func (e fstabEntry) fileMask() (mask int64) {
 	for _, o := range e.options {
-		if v, ok := strings.CutPrefix(o, option+"="); ok {
+		if name, v, _ := strings.Cut(o, "="); name == "umask" || name == "fmask" {
 			if n, err := strconv.ParseInt(v, 8, 32); err == nil {
-				return n
+				mask = n
 			}
 		}
 	}
-	return -1
+	return mask
 }
 
 func readFstab(text string) (out []fstabEntry) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/shell"
 	"bakeoff/base/unit"
 	"bakeoff/prepare/install/installed"
 )
@@ -103,30 +104,19 @@ func (l *linter) checkEntries() {
 		}
 		order[n] = true
 	}
-	seen := map[string]string{}
-	var usable, unordered []string
-	ours := map[string]bool{}
-	for _, e := range l.EFI.Entries {
+	var idle []installed.EFIEntry
+	tried := false            // the firmware may try an entry of this system
+	unplaced := false         // an entry may start from any disk
+	ours := map[string]bool{} // the partitions from which the firmware may start
+	for _, e := range l.withoutDoubles() {
 		if e.Loader == "" || e.PartUUID == "" {
+			tried = tried || e.PartUUID != "" && !l.isIdle(e) // by the fallback path
+			unplaced = unplaced || e.Loader != ""
 			continue
 		}
-		id := strings.ToLower(e.PartUUID + loaderPath(e.Loader))
-		if first, ok := seen[id]; ok {
-			l.report(
-				"entries-doubled",
-				Warning,
-				where,
-				fmt.Sprintf("Boot%s and Boot%s start the same file: the command that "+
-					"made them ran twice, and the memory of the firmware is small.", first, e.Number),
-				fmt.Sprintf("efibootmgr -b %s -B", e.Number),
-			)
-			continue
-		}
-		seen[id] = e.Number
-		at := slices.IndexFunc(l.allPartitions(), func(p installed.Partition) bool {
+		if l.knowsPartitions() && !slices.ContainsFunc(l.allPartitions(), func(p installed.Partition) bool {
 			return strings.EqualFold(p.PartUUID, e.PartUUID)
-		})
-		if at < 0 && len(l.Disks) > 0 && !slices.ContainsFunc(l.Disks, withoutTable) {
+		}) {
 			l.report(
 				"entry-partition-missing",
 				Warning,
@@ -145,36 +135,97 @@ func (l *linter) checkEntries() {
 		if strings.HasPrefix(strings.ToLower(loaderPath(e.Loader)), "efi/microsoft/") {
 			continue // of another system
 		}
-		if e.Active && slices.Contains(l.EFI.Order, e.Number) {
-			ours[strings.ToLower(e.PartUUID)] = true
-			usable = append(usable, e.Number)
+		if l.isIdle(e) {
+			idle = append(idle, e)
 		} else {
-			unordered = append(unordered, e.Number)
+			ours[strings.ToLower(e.PartUUID)] = true
+			tried = true
 		}
 	}
-	if len(usable) == 0 && len(unordered) > 0 {
-		l.report(
-			"entries-not-in-order",
-			Error,
-			where,
-			fmt.Sprintf(
-				"Boot%s is inactive, or not in BootOrder: the firmware does not try it.", unordered[0]),
-			fmt.Sprintf(
-				"efibootmgr -b %s -a; efibootmgr -o %s",
-				unordered[0],
-				strings.Join(append(unordered, l.EFI.Order...), ","),
-			),
-		)
+	if !tried && len(idle) > 0 {
+		why := "not in BootOrder"
+		if isUnset(idle[0].Active) {
+			why = "inactive"
+		}
+		l.report("entries-not-in-order", Error, where,
+			fmt.Sprintf("Boot%s is %s: the firmware does not try it.", idle[0].Number, why), l.activation(idle))
 	}
 	esps := l.ESPs()
 	for _, p := range esps {
-		if len(esps) > 1 && len(ours) > 0 && !ours[strings.ToLower(p.PartUUID)] && l.mirrored() {
+		if len(esps) > 1 && len(ours) > 0 && !unplaced && p.PartUUID != "" && !ours[strings.ToLower(p.PartUUID)] &&
+			l.mirrored() {
 			l.report("entry-missing-for-disk", Warning, where, fmt.Sprintf(
 				"No active entry in BootOrder starts from %s: without the other disk the firmware finds the system only by "+
 					"the fallback path.",
 				p.Device), "efibootmgr -c for that partition")
 		}
 	}
+}
+
+// withoutDoubles returns the entries. Of several that start the same file, it returns the one that the
+// firmware prefers, and reports the others.
+func (l *linter) withoutDoubles() (out []installed.EFIEntry) {
+	at := map[string]int{}
+	rank := func(e installed.EFIEntry) [3]int {
+		r := [3]int{0, 0, slices.Index(l.EFI.Order, e.Number)}
+		if l.isIdle(e) {
+			r[0] = 1
+		}
+		if e.Number != l.EFI.Current {
+			r[1] = 1
+		}
+		return r
+	}
+	for _, e := range l.EFI.Entries {
+		id := strings.ToLower(e.PartUUID + loaderPath(e.Loader))
+		i, ok := at[id]
+		if !ok || e.Loader == "" || e.PartUUID == "" {
+			at[id] = len(out)
+			out = append(out, e)
+			continue
+		}
+		first := out[i]
+		keep, drop := first, e
+		if a, b := rank(e), rank(first); slices.Compare(a[:], b[:]) < 0 {
+			keep, drop = e, first
+		}
+		out[i] = keep
+		fix := fmt.Sprintf("efibootmgr -b %s -B", drop.Number)
+		if l.EFI.Order == nil || keep.Active == nil || drop.Active == nil {
+			fix = "Delete the one that the firmware does not use (efibootmgr -b NUMBER -B)."
+		}
+		l.report("entries-doubled", Warning, "efibootmgr",
+			fmt.Sprintf("Boot%s and Boot%s start the same file: the command that "+
+				"made them ran twice, and the memory of the firmware is small.", first.Number, e.Number), fix)
+	}
+	return out
+}
+
+// isIdle reports whether the firmware is known not to try an entry by itself.
+func (l *linter) isIdle(e installed.EFIEntry) bool {
+	return isUnset(e.Active) || l.EFI.Order != nil && !slices.Contains(l.EFI.Order, e.Number)
+}
+
+// activation returns the commands after which the firmware tries entries.
+func (l *linter) activation(idle []installed.EFIEntry) string {
+	var commands, order []string
+	for _, e := range idle {
+		if isUnset(e.Active) {
+			commands = append(commands, "efibootmgr -b "+e.Number+" -a")
+		}
+		if l.EFI.Order != nil && !slices.Contains(l.EFI.Order, e.Number) {
+			order = append(order, e.Number)
+		}
+	}
+	if len(order) > 0 {
+		for _, n := range l.EFI.Order {
+			if !slices.Contains(order, n) {
+				order = append(order, n)
+			}
+		}
+		commands = append(commands, "efibootmgr -o "+strings.Join(order, ","))
+	}
+	return strings.Join(commands, "; ")
 }
 
 // checkStub finds entries that start a kernel with arguments from the entry.
@@ -192,16 +243,6 @@ func (l *linter) checkStub() {
 			"Start a unified kernel image, which holds the arguments, or a loader.")
 		return
 	}
-}
-
-// withoutTable reports whether the partitions of a disk are not known.
-func withoutTable(d installed.Disk) bool { return d.Partitions == nil }
-
-func (l *linter) allPartitions() (out []installed.Partition) {
-	for _, d := range l.Disks {
-		out = append(out, d.Partitions...)
-	}
-	return out
 }
 
 // filesOf returns the files of a partition, if they are known.
@@ -250,9 +291,9 @@ func (l *linter) checkESPs() {
 		_, disk, _ := l.Partition(p.Device)
 		b, known := l.Blkid[p.Device]
 		switch {
-		case len(l.Blkid) > 0 && (!known || b["TYPE"] == ""):
+		case len(l.Blkid) > 0 && !known && !l.hasContent(p):
 			l.report("esp-not-formatted", Error, p.Device, "The EFI system partition has no filesystem.",
-				"mkfs.vfat -F 32 "+p.Device+", and copy the loaders")
+				fmt.Sprintf("If blkid -p %s finds nothing: mkfs.vfat -F 32 %[1]s, and copy the loaders", shell.Quote(p.Device)))
 			continue
 		case b["TYPE"] == "linux_raid_member" && raid:
 			continue // both members are one finding
@@ -263,9 +304,9 @@ func (l *linter) checkESPs() {
 					"sees single partitions, and what it writes to one makes the members differ.",
 				"Give each disk a FAT of its own, and copy the files.")
 			continue
-		case known && b["TYPE"] != "vfat":
+		case b["TYPE"] != "" && b["TYPE"] != "vfat":
 			l.report("esp-not-fat", Error, p.Device, "The EFI system partition is "+b["TYPE"]+": firmware reads FAT.",
-				"mkfs.vfat -F 32 "+p.Device+", and copy the loaders")
+				"Save its files, then mkfs.vfat -F 32 "+shell.Quote(p.Device)+", and copy the loaders")
 			continue
 		}
 		if u := b["UUID"]; u != "" && b["TYPE"] == "vfat" {
@@ -299,6 +340,12 @@ func (l *linter) checkESPs() {
 	}
 }
 
+// hasContent reports whether a partition is known to have a file system.
+func (l *linter) hasContent(p installed.Partition) bool {
+	_, ok := l.filesOf(p.PartUUID)
+	return ok || slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device })
+}
+
 // checkTypes checks that the firmware recognizes the partition with the loaders.
 func (l *linter) checkTypes() {
 	if l.Firmware.Mode == "bios" {
@@ -312,7 +359,8 @@ func (l *linter) checkTypes() {
 		}
 		_, disk, _ := l.Partition(p.Device)
 		l.report("esp-type", Error, p.Device, "The partition with the loaders is not marked as an EFI system partition: "+
-			"firmware may not look for a loader there.", fmt.Sprintf("sgdisk -t %d:ef00 /dev/%s", p.Number, disk.Name))
+			"firmware may not look for a loader there.",
+			fmt.Sprintf("sgdisk -t %d:ef00 %s", p.Number, shell.Quote("/dev/"+disk.Name)))
 	}
 }
 
@@ -344,10 +392,9 @@ func (l *linter) checkFallback(esps []installed.Partition) {
 // checkMirroredESPs checks that each disk of a mirror starts the system.
 func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 	for _, d := range l.rootDisks() {
-		if !withoutTable(d) && !slices.ContainsFunc(
-			d.Partitions,
-			func(p installed.Partition) bool { return strings.EqualFold(p.Type, installed.TypeESP) },
-		) {
+		if !withoutTable(d) && !slices.ContainsFunc(d.Partitions, func(p installed.Partition) bool {
+			return p.Type == "" || strings.EqualFold(p.Type, installed.TypeESP)
+		}) {
 			l.report("esp-missing-on-disk", Warning, "/dev/"+d.Name,
 				"The pool is mirrored on this disk, but the disk cannot boot the system without the other one.",
 				"Make an EFI system partition, and copy the loaders.")
@@ -370,8 +417,8 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 			continue
 		}
 		have, known := l.filesOf(p.PartUUID)
-		if !known || len(l.Blkid) > 0 && l.Blkid[p.Device]["TYPE"] != "vfat" {
-			continue // esp-not-formatted
+		if t := l.Blkid[p.Device]["TYPE"]; !known || t != "" && t != "vfat" {
+			continue // esp-not-fat
 		}
 		var differ []string
 		for _, f := range slices.Sorted(maps.Keys(want)) {
@@ -396,11 +443,14 @@ func (l *linter) checkFstab() {
 	for _, e := range l.fstab() {
 		dev := l.deviceOf(e.source)
 		p, _, isPartition := l.Partition(dev)
-		esp := e.kind == "vfat" && (isPartition && strings.EqualFold(p.Type, installed.TypeESP) ||
+		t := l.Blkid[dev]["TYPE"]
+		fat := e.kind == "vfat" || e.kind == "auto" && (t == "" || t == "vfat")
+		esp := fat && (isPartition && strings.EqualFold(p.Type, installed.TypeESP) ||
 			slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, e.target))
+		removable := !esp && e.kind != "swap" && (e.has("noauto") || e.has("nofail"))
 		swap = swap || e.kind == "swap"
 		switch {
-		case l.absent(e.source):
+		case l.absent(e.source) && !removable:
 			l.report(
 				"fstab-uuid-wrong",
 				Error,
@@ -428,6 +478,8 @@ func (l *linter) checkFstab() {
 			l.checkESPMount(e)
 		}
 	}
+	isSwapUnit := func(name string) bool { return strings.HasSuffix(name, ".swap") }
+	swap = swap || slices.ContainsFunc(l.Services, isSwapUnit) || len(files(l.root, "etc/systemd/system", ".swap")) > 0
 	if l.Hibernation && !swap && len(l.fstab()) > 0 && len(l.diskSwaps()) > 0 {
 		l.report(
 			"fstab-without-swap",
@@ -452,11 +504,7 @@ func (l *linter) checkESPMount(e fstabEntry) {
 				"partition",
 		)
 	}
-	umask, fmask := e.mask("umask"), e.mask("fmask")
-	if fmask < 0 {
-		fmask = umask
-	}
-	if fmask < 0 || fmask&0o007 != 0o007 {
+	if e.fileMask()&0o007 != 0o007 {
 		add, why = append(
 			add,
 			"umask=0077",

@@ -96,7 +96,7 @@ func newMachine(pool, root string) *machine {
 	m.RAMBytes = 16 * gibi
 	m.Firmware = installed.Firmware{Mode: "uefi", EFIVars: truth(true), SecureBoot: truth(false)}
 	m.Disks = []installed.Disk{{Name: "nvme0n1", ByID: "nvme-T1", Serial: "T1", Size: 512 * gibi, Logical: 512,
-		Physical: 4096, Discard: true, Separator: "p", Partitions: []installed.Partition{
+		Physical: 4096, Rotational: truth(false), Discard: true, Separator: "p", Partitions: []installed.Partition{
 			{Number: 1, Device: "/dev/nvme0n1p1", Type: installed.TypeESP, PartUUID: espID, Start: 2048, Size: gibi},
 			{Number: 2, Device: "/dev/nvme0n1p2", Type: typeSwp, PartUUID: swapID, Size: 18 * gibi},
 			{Number: 3, Device: "/dev/nvme0n1p3", Type: typeZFS, PartUUID: poolID, Size: 490 * gibi}}}}
@@ -121,8 +121,8 @@ func newMachine(pool, root string) *machine {
 	m.ESPFiles = map[string]map[string]string{espID: {"EFI/ZBM/VMLINUZ.EFI": "sha256:1",
 		"EFI/ZBM/VMLINUZ-BACKUP.EFI": "sha256:1", "EFI/BOOT/BOOTX64.EFI": "sha256:1"}}
 	m.EFI = &installed.EFI{Current: "0000", Order: []string{"0000", "0001"}, Entries: []installed.EFIEntry{
-		{Number: "0000", Active: true, Label: "ZFSBootMenu", PartUUID: espID, Loader: `\EFI\ZBM\VMLINUZ.EFI`},
-		{Number: "0001", Active: true, Label: "Backup", PartUUID: espID, Loader: `\EFI\ZBM\VMLINUZ-BACKUP.EFI`}}}
+		{Number: "0000", Active: truth(true), Label: "ZFSBootMenu", PartUUID: espID, Loader: `\EFI\ZBM\VMLINUZ.EFI`},
+		{Number: "0001", Active: truth(true), Label: "Backup", PartUUID: espID, Loader: `\EFI\ZBM\VMLINUZ-BACKUP.EFI`}}}
 	m.ZBM = &installed.ZBM{Version: "3.1.0", OpenZFS: "2.4.0", Signed: truth(false)}
 	m.Hibernation = true
 	m.set(installed.Parent(root), propCommandLine, "quiet")
@@ -258,7 +258,7 @@ func unifiedMachine() *machine {
 		"EFI/BOOT/BOOTX64.EFI":            "sha256:1",
 		"EFI/Linux/6.12.5.efi":            "sha256:2",
 	}
-	m.EFI.Entries = []installed.EFIEntry{{Number: "0000", Active: true, PartUUID: espID,
+	m.EFI.Entries = []installed.EFIEntry{{Number: "0000", Active: truth(true), PartUUID: espID,
 		Loader: `\EFI\systemd\systemd-bootx64.efi`}}
 	m.EFI.Order = []string{"0000"}
 	return m
@@ -287,7 +287,7 @@ func grubMachine() *machine {
 	m.image(func(i *installed.Initramfs) { i.Files, i.Crypttab = []string{"/etc/hostid"}, nil })
 	m.ESPFiles[espID] = map[string]string{"EFI/debian/grubx64.efi": "sha256:1", "EFI/BOOT/BOOTX64.EFI": "sha256:1"}
 	m.EFI.Entries = []installed.EFIEntry{
-		{Number: "0000", Active: true, PartUUID: espID, Loader: `\EFI\debian\grubx64.efi`},
+		{Number: "0000", Active: truth(true), PartUUID: espID, Loader: `\EFI\debian\grubx64.efi`},
 	}
 	m.Snapshots = installed.Snapshots{"bpool/BOOT/debian@before"}
 	return m
@@ -340,7 +340,7 @@ func mirrorMachine() *machine {
 	m.Blkid["/dev/nvme1n1p3"] = map[string]string{"TYPE": "zfs_member"}
 	m.pool("zroot", func(p *installed.Pool) { p.VDevs = append(p.VDevs, "/dev/disk/by-id/nvme-T2-part3") })
 	m.ESPFiles["esp-2"] = maps.Clone(m.ESPFiles[espID])
-	m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0002", Active: true, PartUUID: "esp-2",
+	m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0002", Active: truth(true), PartUUID: "esp-2",
 		Loader: `\EFI\ZBM\VMLINUZ.EFI`})
 	m.EFI.Order = append(m.EFI.Order, "0002")
 	return m

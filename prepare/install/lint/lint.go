@@ -136,8 +136,14 @@ func newLinter(s installed.System, root fs.FS) *linter {
 	return l
 }
 
-// nameSwaps replaces /dev/dm-0, as /proc/swaps has it, by the name of the only mapped swap.
+// nameSwaps removes swaps without a name, and replaces /dev/dm-0, as /proc/swaps has it, by the name of the
+// only mapped swap.
 func (l *linter) nameSwaps() {
+	all := len(l.Swaps)
+	l.Swaps = slices.DeleteFunc(slices.Clone(l.Swaps), func(s installed.Swap) bool { return s.Device == "" })
+	if all > 0 && len(l.Swaps) == 0 {
+		l.Swaps = nil // unknown
+	}
 	mapped := ""
 	for dev, b := range l.Blkid {
 		if b["TYPE"] == "swap" && strings.HasPrefix(dev, "/dev/mapper/") {
@@ -147,7 +153,6 @@ func (l *linter) nameSwaps() {
 			mapped = dev
 		}
 	}
-	l.Swaps = slices.Clone(l.Swaps)
 	for i, s := range l.Swaps {
 		if mapped != "" && strings.HasPrefix(s.Device, "/dev/dm-") {
 			l.Swaps[i].Device = mapped

@@ -341,7 +341,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.EFI.Entries[1].Loader = `\EFI\ZBM\GONE.EFI`
 		}, "entry-file-missing", "efibootmgr"},
-		{voidMachine, func(m *machine) { m.EFI.Order = nil }, "entries-not-in-order", "efibootmgr"},
+		{voidMachine, func(m *machine) { m.EFI.Order = []string{} }, "entries-not-in-order", "efibootmgr"},
 		{voidMachine, func(m *machine) { delete(m.ESPFiles[espID], "EFI/BOOT/BOOTX64.EFI") }, "fallback-loader-missing",
 			"boot/efi/EFI/BOOT/BOOTX64.EFI"},
 		{voidMachine, func(m *machine) {
@@ -373,7 +373,8 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.ESPFiles["esp-2"]["EFI/ZBM/VMLINUZ.EFI"] = "sha256:0"
 		}, "esp-out-of-step", "/dev/nvme1n1p1"},
 		{mirrorMachine, func(m *machine) {
-			m.Blkid["/dev/nvme1n1p1"] = map[string]string{}
+			delete(m.Blkid, "/dev/nvme1n1p1")
+			delete(m.ESPFiles, "esp-2")
 		}, "esp-not-formatted", "/dev/nvme1n1p1"},
 		{mirrorMachine, func(m *machine) {
 			m.Blkid["/dev/nvme1n1p1"]["UUID"] = "AAAA-0001"
@@ -556,7 +557,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.write("root/rpool.key", "a passphrase")
 		}, "key-not-in-initramfs", "rpool keylocation"},
 		{voidMachine, func(m *machine) {
-			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0005", Active: true, PartUUID: espID,
+			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0005", Active: truth(true), PartUUID: espID,
 				Loader: "/efi/zbm/vmlinuz.efi"})
 		}, "entries-doubled", "efibootmgr"},
 		{grubMachine, func(m *machine) {
@@ -608,12 +609,12 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.write("etc/default/grub.d/zfs.cfg", "GRUB_CMDLINE_LINUX=root=ZFS=rpool/ROOT/gone\n")
 		}, "grub-root-wrong", "etc/default/grub"},
 		{voidMachine, func(m *machine) {
-			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0009", Active: true, PartUUID: espID,
+			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0009", Active: truth(true), PartUUID: espID,
 				Loader: `\EFI\Microsoft\Boot\bootmgfw.efi`})
 			m.ESPFiles[espID]["EFI/Microsoft/Boot/bootmgfw.efi"] = "sha256:3"
 			m.EFI.Order = []string{"0009"}
 		}, "entries-not-in-order", "efibootmgr"},
-		{mirrorMachine, func(m *machine) { m.EFI.Entries[2].Active = false }, "entry-missing-for-disk", "efibootmgr"},
+		{mirrorMachine, func(m *machine) { m.EFI.Entries[2].Active = truth(false) }, "entry-missing-for-disk", "efibootmgr"},
 		{mirrorMachine, func(m *machine) {
 			delete(m.ESPFiles["esp-2"], "EFI/BOOT/BOOTX64.EFI")
 		}, "fallback-loader-missing", "esp_files"},

@@ -1,13 +1,14 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
-	"bakeoff/base/lazy"
+	"bakeoff/base/shell"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -63,7 +64,8 @@ func (l *linter) checkPools() {
 				if l.menu {
 					why += " ZFSBootMenu starts it, and does not write to it."
 				}
-				l.report("pool-health", Warning, name+" health", "Pool "+name+" is "+h+". "+why, "zpool status -v "+name)
+				l.report("pool-health", Warning, name+" health", "Pool "+name+" is "+h+". "+why,
+					shell.Quote("zpool", "status", "-v", name))
 			}
 		}
 		l.checkVDevs(name, p)
@@ -103,7 +105,7 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 		if ok && older(version, set) && !l.knowsAll(version, set) {
 			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
 				"The next zpool upgrade enables features up to %s, which %s does not know.", set, reader),
-				fmt.Sprintf("zpool set compatibility=openzfs-%s-linux %s", majorMinor(version), name))
+				fmt.Sprintf("zpool set compatibility=openzfs-%s-linux %s", majorMinor(version), shell.Quote(name)))
 		}
 	}
 }
@@ -132,9 +134,16 @@ func majorMinor(version string) string {
 	return fmt.Sprintf("%d.%d", n[0], n[1])
 }
 
+// The limits of ashift in OpenZFS.
+const (
+	minAshift = 9
+	maxAshift = 16
+)
+
 // checkVDevs checks the devices of a pool.
 func (l *linter) checkVDevs(name string, p installed.Pool) {
 	byOrder, physical, trim := "", int64(0), false
+	folder := "/dev/disk/by-id" // not made for a virtual disk without a serial number
 	for _, v := range p.VDevs {
 		if unstableName(v) || unstableName("/dev/"+v) { // zpool status shows sda3
 			byOrder = v
@@ -143,33 +152,43 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 			if !hasDevice(d, v) {
 				continue
 			}
+			if d.ByID == "" {
+				folder = "/dev/disk/by-partuuid"
+			}
 			physical = max(physical, d.Physical)
-			trim = trim || d.Discard && !d.Rotational
+			trim = trim || d.Discard && isUnset(d.Rotational)
 		}
 	}
 	if byOrder != "" && l.linux() {
+		fix := shell.Quote("zpool", "export", name) + ", then " + shell.Quote("zpool", "import", "-d", folder, name)
+		if name == installed.PoolOf(l.rootSet) { // which is in use
+			fix = "In a rescue system, " + shell.Quote("zpool", "import", "-f", "-N", "-d", folder, name) + ", then " +
+				shell.Quote("zpool", "export", name)
+		}
 		l.report("pool-device-name", Warning, name+" vdevs",
 			byOrder+" names another disk if the order of the disks changes.",
-			"zpool export, then zpool import -d /dev/disk/by-id "+name)
+			fix)
 	}
 	switch ashift, err := strconv.Atoi(p.Props["ashift"]); {
-	case err != nil || ashift == 0:
-	case physical > 0 && int64(1)<<ashift < physical, physical == 0 && ashift < 12:
-		l.report("ashift-small", Warning, name+" ashift", fmt.Sprintf(
-			"Blocks of %d bytes on sectors of %d: each small write must read and rewrite a whole sector.",
-			1<<ashift,
-			max(physical, 4096),
-		),
+	case err != nil || ashift < minAshift || ashift > maxAshift: // not known
+	case ashift < 12 || int64(1)<<ashift < physical:
+		why := fmt.Sprintf("Blocks of %d bytes on sectors of %d: each small write must read and rewrite a whole sector.",
+			1<<ashift, max(physical, 4096))
+		if physical == 512 {
+			why = fmt.Sprintf("Blocks of %d bytes: many disks have sectors of 4096 bytes and say 512, and a disk that replaces "+
+				"this one may have them. Each small write then must read and rewrite a whole sector.", 1<<ashift)
+		}
+		l.report("ashift-small", Warning, name+" ashift", why,
 			"Make the pool again with ashift=12; the ashift of a pool cannot be changed.")
 	case ashift > 14:
 		l.report("ashift-large", Warning, name+" ashift", fmt.Sprintf(
 			"The smallest block is %d KiB: small files take that much, and compression gains little.", 1<<ashift>>10),
 			"Make the pool again with ashift=12, and restore its data; the ashift of a pool cannot be changed.")
 	}
-	if at := p.Props["autotrim"]; at == "off" && trim && !l.trims() {
+	if at := p.Props["autotrim"]; at == "off" && trim && l.Services != nil && l.root != nil && !l.trims() {
 		l.report("autotrim-off", Warning, name+" autotrim",
 			"The disk does not learn which blocks are free: it wears out faster, and becomes slow.",
-			"zpool set autotrim=on "+name)
+			"zpool set autotrim=on "+shell.Quote(name))
 	}
 }
 
@@ -194,32 +213,29 @@ func (l *linter) checkStaleLabels() {
 	for _, d := range l.Disks {
 		dev := "/dev/" + d.Name
 		name := l.Blkid[dev]["LABEL"]
-		used := slices.ContainsFunc(l.Pools[name].VDevs, func(v string) bool { return hasDevice(d, v) })
-		if len(d.Partitions) == 0 || l.Pools == nil || name == "" || l.Blkid[dev]["TYPE"] != "zfs_member" || used {
+		if len(d.Partitions) == 0 || l.Pools == nil || name == "" || l.Blkid[dev]["TYPE"] != "zfs_member" ||
+			l.mayUse(name, d) {
 			continue
+		}
+		fix := "wipefs --all --force --types zfs_member " + shell.Quote(dev) +
+			"; not zpool labelclear, which can remove the partition table"
+		if !atLeast(l.Tools["util_linux"], "2.41") {
+			fix = "With wipefs of util-linux 2.41 or later, as earlier versions miss labels of ZFS: " + fix
 		}
 		l.report("label-stale", Warning, dev, "The disk as a whole has the label of an older pool "+name+
 			", in addition to its partitions: an import that scans disks finds a pool that does not exist.",
-			"wipefs --all --force --types zfs_member "+dev+"; not zpool labelclear, which can remove the partition table")
+			fix)
 	}
 }
 
-var unstable = lazy.Compile(`^/dev/(x?vd|[sh]d)[a-z]+[0-9]*$|^/dev/(nvme|mmcblk|dm-)[0-9]`)
-
-// unstableName reports whether a device is named by the order in which the kernel found it.
-func unstableName(dev string) bool {
-	return unstable.MatchString(dev)
-}
-
-// hasDevice reports whether a device is a disk or a part of it.
-func hasDevice(d installed.Disk, dev string) bool {
-	if dev == "/dev/"+d.Name || d.ByID != "" && (dev == "/dev/disk/by-id/"+d.ByID ||
-		strings.HasPrefix(dev, "/dev/disk/by-id/"+d.ByID+"-part")) {
-		return true
-	}
-	return slices.ContainsFunc(d.Partitions, func(p installed.Partition) bool {
-		return p.Device == dev || p.PartUUID != "" && strings.EqualFold(dev, "/dev/disk/by-partuuid/"+p.PartUUID)
-	})
+// mayUse reports whether a pool of a name may have a disk: not all of its devices are known as parts of
+// other disks.
+func (l *linter) mayUse(name string, d installed.Disk) bool {
+	p, ok := l.Pools[name]
+	return ok && (len(p.VDevs) == 0 || slices.ContainsFunc(p.VDevs, func(v string) bool {
+		at := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return hasDevice(d, v) })
+		return at < 0 || l.Disks[at].Name == d.Name
+	}))
 }
 
 // trims reports whether something runs zpool trim.
@@ -251,10 +267,11 @@ func (l *linter) checkGRUB() {
 		case !ok:
 			l.report("grub-without-root", Error, "etc/default/grub",
 				"GRUB_CMDLINE_LINUX has no root=: the initramfs does not know which dataset is the root.",
-				fmt.Sprintf("GRUB_CMDLINE_LINUX=%q, then update-grub", "root=ZFS="+l.rootSet))
+				"Add root=ZFS="+l.rootSet+" to the value of GRUB_CMDLINE_LINUX, then update-grub.")
+		case strings.Contains(v, "$"): // made by a shell
 		case v != l.rootSet && v != "AUTO" && l.Datasets[v] == nil && len(l.Datasets) > 0:
 			l.report("grub-root-wrong", Error, "etc/default/grub", "There is no dataset "+v+".",
-				fmt.Sprintf("GRUB_CMDLINE_LINUX=%q, then update-grub", "root=ZFS="+l.rootSet))
+				"Write root=ZFS="+l.rootSet+" instead, then update-grub.")
 		}
 	}
 	name := ""
@@ -280,10 +297,9 @@ func (l *linter) checkGRUB() {
 	}
 	version := l.Tools["grub"]
 	if version == "" {
-		for _, n := range []string{"grub-efi-amd64", "grub-efi-amd64-bin", "grub-pc", "grub-common", "grub2-common"} {
-			if v := l.Packages[n]; version == "" && v != "" {
-				version = v
-			}
+		for _, n := range []string{"grub-efi-amd64", "grub-efi-amd64-bin", "grub-efi-arm64", "grub-pc", "grub-common",
+			"grub2-common", "grub2", "grub", "grub-x86_64-efi"} {
+			version = cmp.Or(version, l.Packages[n])
 		}
 	}
 	known, set := grub212, "grub2"
@@ -299,11 +315,11 @@ func (l *linter) checkGRUB() {
 			unknown = append(unknown, f)
 		}
 	}
-	fix := fmt.Sprintf("zpool set compatibility=%s %s", set, name)
+	fix := fmt.Sprintf("zpool set compatibility=%s %s", set, shell.Quote(name))
 	switch c := p.Props["compatibility"]; {
 	case len(unknown) > 0:
 		l.report("pool-features-beyond-loader", Error, featureOf(name, unknown[0]), fmt.Sprintf(
-			"GRUB %s does not know %s of the pool with /boot.", version, strings.Join(unknown, ", ")),
+			"%s does not know %s of the pool with /boot.", strings.TrimSpace("GRUB "+version), strings.Join(unknown, ", ")),
 			fmt.Sprintf("Make %s again with compatibility=%s.", name, set))
 	case !strings.Contains(c, "grub2") && c != "legacy" && !strings.Contains(c, "/"):
 		l.report("grub-pool-compatibility", Warning, name+" compatibility",
@@ -321,7 +337,7 @@ func (l *linter) checkGRUB() {
 	for _, s := range l.Snapshots {
 		if d, _, _ := strings.Cut(s, "@"); d == name && older(version, "2.12") {
 			l.report("grub-pool-snapshot", Error, s,
-				"GRUB "+version+" cannot read a pool whose top dataset has a snapshot.", "zfs destroy "+s)
+				"GRUB "+version+" cannot read a pool whose top dataset has a snapshot.", shell.Quote("zfs", "destroy", s))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -49,16 +50,15 @@ func (l *linter) checkSwap() {
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
-	disks := l.diskSwaps()
-	if len(disks) == 0 {
+	largest, ok := l.largestSwap()
+	if !ok {
 		l.report("swap-missing", Error, "swap", "The system should hibernate, and its only swap is in memory (zram).",
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
-	largest := slices.MaxFunc(disks, func(a, b installed.Swap) int { return int(a.Size>>10 - b.Size>>10) })
 	cmdline, _ := l.arguments()
 	if v, ok := argument(cmdline, "resume"); ok {
-		for _, s := range disks {
+		for _, s := range l.diskSwaps() {
 			if l.names(v, s) {
 				largest = s // the only one that gets the image
 			}
@@ -200,33 +200,52 @@ func (l *linter) swapDevice() string {
 	if l.resume != nil {
 		return l.resume.device()
 	}
-	if len(l.Swaps) > 0 {
-		return l.Swaps[0].Device
+	if s, ok := l.largestSwap(); ok {
+		return l.stableName(s.Device)
 	}
 	return "DEVICE"
 }
 
-// isSwap reports whether a device, UUID= or PARTUUID= names active swap.
+// largestSwap returns the largest active swap on a disk.
+func (l *linter) largestSwap() (installed.Swap, bool) {
+	disks := l.diskSwaps()
+	if len(disks) == 0 {
+		return installed.Swap{}, false
+	}
+	return slices.MaxFunc(disks, func(a, b installed.Swap) int { return cmp.Compare(a.Size, b.Size) }), true
+}
+
+// isSwap reports whether a source names active swap.
 func (l *linter) isSwap(name string) bool {
 	return slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool { return l.names(name, s) })
 }
 
-// mayBeSwap reports whether UUID= or LABEL= may name active swap, whose own are not known.
-func (l *linter) mayBeSwap(name string) bool {
-	tag, _, tagged := strings.Cut(name, "=")
-	return tagged && tag != "PARTUUID" && !slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool {
-		return l.Blkid[s.Device][tag] != ""
-	}) && !l.hasUUID("crypto_LUKS", strings.TrimPrefix(name, "UUID="))
+// names reports whether a source names a swap.
+func (l *linter) names(name string, s installed.Swap) bool {
+	dev := l.deviceOf(name)
+	return dev != "" && dev == l.deviceOf(s.Device)
 }
 
-// names reports whether a device, UUID= or PARTUUID= names a swap.
-func (l *linter) names(name string, s installed.Swap) bool {
-	p, _, _ := l.Partition(s.Device)
-	b := l.Blkid[s.Device]
-	return name == s.Device ||
-		b["UUID"] != "" && (name == "UUID="+b["UUID"] || name == "/dev/disk/by-uuid/"+b["UUID"]) ||
-		b["LABEL"] != "" && name == "LABEL="+b["LABEL"] ||
-		p.PartUUID != "" && strings.EqualFold(name, "PARTUUID="+p.PartUUID)
+// mayBeSwap reports whether a source may name active swap, whose name of this kind is not known.
+func (l *linter) mayBeSwap(name string) bool {
+	tag, _ := tagOf(name)
+	dev := l.deviceOf(name)
+	_, _, isPartition := l.Partition(dev)
+	unknown := func(known func(s installed.Swap) bool) bool {
+		return slices.ContainsFunc(l.diskSwaps(), func(s installed.Swap) bool { return !known(s) })
+	}
+	switch {
+	case strings.Contains(name, ":"): // numbers of a device
+		return true
+	case dev != "":
+		return strings.HasPrefix(dev, "/dev/dm-") ||
+			!isPartition && unknown(func(s installed.Swap) bool { return !strings.HasPrefix(s.Device, "/dev/dm-") })
+	case tag == "UUID", tag == "LABEL":
+		return unknown(func(s installed.Swap) bool { return l.Blkid[s.Device][tag] != "" })
+	case tag == "PARTUUID":
+		return !l.knowsPartitions()
+	}
+	return true
 }
 
 // startOfUUID returns the UUID of the LUKS partition that begins so, "" if none does.
@@ -238,65 +257,6 @@ func (l *linter) startOfUUID(start string) string {
 		}
 	}
 	return ""
-}
-
-// deviceOf returns the device that a source names, such as UUID=…; "" if it is unknown.
-func (l *linter) deviceOf(source string) string {
-	for _, form := range []struct{ tag, link, key string }{
-		{"UUID=", "/dev/disk/by-uuid/", "UUID"}, {"LABEL=", "/dev/disk/by-label/", "LABEL"},
-	} {
-		v, ok := strings.CutPrefix(source, form.tag)
-		if !ok {
-			v, ok = strings.CutPrefix(source, form.link)
-		}
-		for dev, b := range l.Blkid {
-			if ok && b[form.key] != "" && strings.EqualFold(b[form.key], strings.Trim(v, `"`)) {
-				return dev
-			}
-		}
-		if ok {
-			return ""
-		}
-	}
-	for _, d := range l.Disks {
-		for _, p := range d.Partitions {
-			if p.Device == source || p.PartUUID != "" && (strings.EqualFold(source, "PARTUUID="+p.PartUUID) ||
-				strings.EqualFold(source, "/dev/disk/by-partuuid/"+p.PartUUID)) ||
-				d.ByID != "" && source == fmt.Sprintf("/dev/disk/by-id/%s-part%d", d.ByID, p.Number) {
-				return p.Device
-			}
-		}
-	}
-	return source
-}
-
-// absent reports whether a source such as UUID=… names what no known device has.
-func (l *linter) absent(source string) bool {
-	tag, _, _ := strings.Cut(strings.NewReplacer("/dev/disk/by-uuid/", "UUID=", "/dev/disk/by-label/", "LABEL=",
-		"/dev/disk/by-partuuid/", "PARTUUID=").Replace(source), "=")
-	switch tag {
-	case "UUID":
-		return len(l.Blkid) > 0 && l.deviceOf(source) == ""
-	case "LABEL":
-		known := false // blkid may have been asked for other things
-		for _, b := range l.Blkid {
-			known = known || b["LABEL"] != "" && b["TYPE"] != "zfs_member"
-		}
-		return known && l.deviceOf(source) == ""
-	case "PARTUUID":
-		return len(l.allPartitions()) > 0 && l.deviceOf(source) == source
-	}
-	return false
-}
-
-// hasUUID reports whether a device of a type has a UUID.
-func (l *linter) hasUUID(kind, uuid string) bool {
-	for _, b := range l.Blkid {
-		if (kind == "" || b["TYPE"] == kind) && strings.EqualFold(b["UUID"], uuid) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkCrypttab checks the lines of crypttab for the swap.
@@ -377,18 +337,11 @@ func (l *linter) checkSwapInCrypttab() {
 	}
 }
 
-// hasType reports whether blkid knows a device of a type.
-func (l *linter) hasType(kind string) bool {
-	for _, b := range l.Blkid {
-		if b["TYPE"] == kind {
-			return true
-		}
-	}
-	return false
-}
-
-// arcShare is the part of the memory up to which a cache leaves room to hibernate.
-const arcShare = 0.75
+// Limits of the ARC.
+const (
+	arcShare    = 0.75     // of the memory, up to which a cache leaves room to hibernate
+	minARCLimit = 64 << 20 // bytes, MIN_ARC_MAX of OpenZFS
+)
 
 // checkMemoryLimit checks that the ARC, the cache of ZFS, leaves memory for a hibernation.
 func (l *linter) checkMemoryLimit() {
@@ -409,16 +362,21 @@ func (l *linter) checkMemoryLimit() {
 	if v, ok := argument(cmdline, "zfs.zfs_arc_max"); ok {
 		limit, where = v, at
 	}
-	n, err := strconv.ParseInt(strings.TrimSpace(limit), 0, 64)
+	n, err := strconv.ParseInt(strings.Trim(limit, `"`), 0, 64)
+	fix := "options zfs zfs_arc_max=BYTES, a quarter of the memory"
+	if l.RAMBytes > 0 {
+		fix = fmt.Sprintf("options zfs zfs_arc_max=%d", max(l.RAMBytes/4, minARCLimit))
+	}
 	switch {
 	case limit == "" && !l.knowsArguments():
 	case limit == "" || err == nil && n == 0:
 		l.report("arc-uncapped", Warning, where,
 			"The ARC may take half of the memory or more: when it is full, too few pages are left to hibernate.",
-			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4))
+			fix)
 	case err != nil:
-		l.report("arc-limit-form", Warning, where, "zfs_arc_max="+limit+" is not a number of bytes.",
-			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4))
+		l.report("arc-limit-form", Warning, where, "zfs_arc_max="+limit+" is not a number of bytes.", fix)
+	case n < minARCLimit:
+		l.report("arc-limit-low", Warning, where, "ZFS ignores zfs_arc_max="+limit+", as it is below 64 MiB.", fix)
 	case l.RAMBytes > 0 && float64(n) > arcShare*float64(l.RAMBytes):
 		l.report(
 			"arc-limit-high",
@@ -426,7 +384,7 @@ func (l *linter) checkMemoryLimit() {
 			where,
 			fmt.Sprintf("The ARC may take %s of %s: when it is full, too few "+
 				"pages are left to hibernate.", unit.Bytes(n), unit.Bytes(l.RAMBytes)),
-			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4),
+			fix,
 		)
 	}
 }

@@ -162,7 +162,7 @@ func (m *made) step(s Step) {
 	case "efibootmgr":
 		n := strconv.Itoa(1000 + len(m.EFI.Entries))
 		i := slices.IndexFunc(m.Drives(), func(d Drive) bool { return d.ByID == a[3] })
-		m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: n, Active: true, Label: a[7], Loader: last,
+		m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: n, Active: new(true), Label: a[7], Loader: last,
 			PartUUID: m.Drives()[i].ESP})
 		m.EFI.Order = append([]string{n}, m.EFI.Order...)
 	case "mkswap":

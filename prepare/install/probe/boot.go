@@ -18,7 +18,7 @@ var (
 
 // efi reads the output of efibootmgr -v.
 func efi(text string) *installed.EFI {
-	e := &installed.EFI{}
+	e := &installed.EFI{Order: []string{}}
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
 		if v, ok := strings.CutPrefix(line, "BootCurrent: "); ok {
@@ -26,7 +26,7 @@ func efi(text string) *installed.EFI {
 		} else if v, ok := strings.CutPrefix(line, "BootOrder: "); ok {
 			e.Order = strings.Split(v, ",")
 		} else if f := entryLine.FindStringSubmatch(line); f != nil {
-			n := installed.EFIEntry{Number: strings.ToUpper(f[1]), Active: f[2] == "*", Label: strings.TrimSpace(f[3])}
+			n := installed.EFIEntry{Number: strings.ToUpper(f[1]), Active: new(f[2] == "*"), Label: strings.TrimSpace(f[3])}
 			if d := entryDisk.FindStringSubmatch(f[4]); d != nil {
 				n.PartUUID = strings.ToLower(d[1])
 			}

@@ -20,7 +20,7 @@ type block struct {
 	Size        int64    `json:"size"`
 	Logical     int64    `json:"log-sec"`
 	Physical    int64    `json:"phy-sec"`
-	Rotational  bool     `json:"rota"`
+	Rotational  *bool    `json:"rota"`
 	DiscardMax  int64    `json:"disc-max"`
 	Serial      string   `json:"serial"`
 	PartType    string   `json:"parttype"`
