@@ -28,7 +28,9 @@ var configuration = []string{
 	"boot/loader/entries/*.conf", "boot-ffs/boot.cfg", "efi/loader/entries/*.conf",
 	"etc/apt/sources.list", "etc/apt/sources.list.d/*.list", "etc/apt/sources.list.d/*.sources",
 	"etc/cron.d/*", "etc/cron.daily/*", "etc/cron.monthly/*", "etc/cron.weekly/*", "etc/cryptsetup-initramfs/conf-hook",
-	"etc/crypttab", "etc/default/grub", "etc/default/grub.d/*.cfg", "etc/default/libc-locales", "etc/dkms/*.conf",
+	"etc/cmdline.d/*.conf", "etc/crypttab", "etc/crypttab.initramfs", "etc/kernel/install.conf.d/*.conf",
+	"usr/lib/kernel/cmdline", "usr/lib/kernel/install.conf.d/*.conf", "etc/default/grub",
+	"etc/default/grub.d/*.cfg", "etc/default/libc-locales", "etc/dkms/*.conf",
 	"etc/dkms/framework.conf.d/*.conf", "etc/dracut.conf", "etc/dracut.conf.d/*.conf", "etc/fstab", "etc/hostid",
 	"etc/hostname", "etc/initramfs-tools/conf.d/*", "etc/initramfs-tools/initramfs.conf", "etc/kernel/cmdline",
 	"etc/kernel/install.conf", "etc/localtime", "etc/modprobe.d/*.conf", "etc/rc.conf", "etc/resolv.conf",
@@ -41,7 +43,7 @@ var configuration = []string{
 
 // present are the files of which facts say only that they are there: many are keys, or large.
 var present = []string{"boot/*", "etc/cryptsetup-keys.d/*", "etc/grub.d/10_linux_zfs",
-	"etc/pipewire/pipewire.conf.d/10-wireplumber.conf", "etc/zfs/*", "stand/amd64/*"}
+	"etc/pipewire/pipewire.conf.d/10-wireplumber.conf", "etc/systemd/system/*.swap", "etc/zfs/*", "stand/amd64/*"}
 
 // ConfigurationPaths are the files and folders that have the files of facts.
 func ConfigurationPaths() (out []string) {

@@ -123,6 +123,11 @@ func (e cryptEntry) random() bool {
 	return slices.Contains([]string{"/dev/urandom", "/dev/random", "/dev/hwrng"}, e.key)
 }
 
+// hasOffset reports whether the device begins behind something that stays, such as a small file system with a label.
+func (e cryptEntry) hasOffset() bool {
+	return slices.ContainsFunc(e.options, func(o string) bool { return strings.HasPrefix(o, "offset=") })
+}
+
 func (e cryptEntry) has(option string) bool { return slices.Contains(e.options, option) }
 
 func readCrypttab(text string) (out []cryptEntry) {

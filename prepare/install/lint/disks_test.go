@@ -38,14 +38,130 @@ func TestCleanDisks(t *testing.T) {
 		}),
 		"an ashift that is no ashift": change(voidMachine(), func(m *machine) { m.Pools["zroot"].Props["ashift"] = "-3" }),
 		"an ashift that is too large": change(voidMachine(), func(m *machine) { m.Pools["zroot"].Props["ashift"] = "64" }),
-		"swap without a name":         change(voidMachine(), func(m *machine) { m.Swaps[0] = installed.Swap{} }),
+		"no crypttab in NixOS": change(voidMachine(), func(m *machine) {
+			m.OS.ID, m.OS.Init, m.Bootloader, m.Packages, m.Tools = "nixos", "systemd", "systemd-boot", nil, nil
+			m.ZBM, m.Services = nil, nil
+			delete(m.files, "etc/crypttab")
+		}),
+		"arch, crypttab of the initramfs": change(sleepingMachine(), func(m *machine) {
+			m.OS.ID, m.Packages, m.Tools = "arch", nil, map[string]string{"mkinitcpio": "40", "systemd": "258", "zfs": "2.3.9"}
+			m.files["etc/crypttab.initramfs"] = m.files["etc/crypttab"]
+			delete(m.files, "etc/crypttab")
+		}),
+		"a removable disk": change(voidMachine(), func(m *machine) {
+			m.write("etc/fstab", string(m.files["etc/fstab"].Data)+"UUID=0d0c7b2a /mnt/backup ext4 noauto,user 0 0\n"+
+				"LABEL=backup /mnt/other ext4 nofail 0 0\n")
+			m.write("etc/crypttab", string(m.files["etc/crypttab"].Data)+"backup UUID=0d0c7b2b none luks,noauto\n")
+		}),
+		"swap on a logical volume": change(debianMachine(), func(m *machine) {
+			line := "cryptswap /dev/vg-0/swap /etc/cryptsetup-keys.d/cryptswap.key luks,x-initrd.attach\n"
+			m.write("etc/crypttab", line)
+			m.image(func(i *installed.Initramfs) { i.Crypttab = &line })
+			m.Blkid["/dev/mapper/vg--0-swap"] = m.Blkid["/dev/nvme0n1p2"]
+			m.Blkid["/dev/nvme0n1p2"] = map[string]string{"TYPE": "LVM2_member", "UUID": "a"}
+		}),
+		"a unit for the swap": change(debianMachine(), func(m *machine) {
+			m.write("etc/fstab", "UUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
+			m.write("etc/systemd/system/dev-mapper-cryptswap.swap", "[Swap]\nWhat=/dev/mapper/cryptswap\n")
+		}),
+		"debian 12, the largest swap": change(oldDebianMachine(), func(m *machine) {
+			delete(m.files, "etc/initramfs-tools/conf.d/resume")
+		}),
+		"debian 12, RESUME=auto": change(oldDebianMachine(), func(m *machine) {
+			m.write("etc/initramfs-tools/conf.d/resume", "RESUME=auto\n")
+		}),
+		"debian 12, options that do not matter for a device of the initramfs": change(oldDebianMachine(), func(m *machine) {
+			line := "cryptswap UUID=" + luksID + " /etc/cryptsetup-keys.d/cryptswap.key luks,noauto\n"
+			m.write("etc/crypttab", line)
+			m.image(func(i *installed.Initramfs) { i.Crypttab = &line })
+		}),
+		"void, resume by the identifier of the mapper": resumeBy(voidMachine(), "/dev/disk/by-id/dm-name-cryptswap"),
+		"void, resume by the identifier of LUKS": resumeBy(voidMachine(),
+			"/dev/disk/by-id/dm-uuid-CRYPT-LUKS1-0b5f9a52111142228333444455556666-cryptswap"),
+		"void, resume by the numbers of the device": resumeBy(voidMachine(), "254:1"),
+		"resume by UUID":                   resumeBy(plainSwapMachine(), "UUID="+swapUUID),
+		"resume by the link of the UUID":   resumeBy(plainSwapMachine(), "/dev/disk/by-uuid/"+swapUUID),
+		"resume by LABEL":                  resumeBy(plainSwapMachine(), "/dev/disk/by-label/my\\x20swap"),
+		"resume by PARTUUID":               resumeBy(plainSwapMachine(), "PARTUUID="+swapID),
+		"resume by the link of PARTUUID":   resumeBy(plainSwapMachine(), "/dev/disk/by-partuuid/"+swapID),
+		"resume by PARTLABEL":              resumeBy(plainSwapMachine(), "PARTLABEL=swap"),
+		"resume by the link of PARTLABEL":  resumeBy(plainSwapMachine(), "/dev/disk/by-partlabel/swap"),
+		"resume by the identifier of disk": resumeBy(plainSwapMachine(), "/dev/disk/by-id/nvme-T1-part2"),
+		"resume by another identifier":     resumeBy(plainSwapMachine(), "/dev/disk/by-id/nvme-eui.1-part2"),
+		"debian 13, facts of systemd are unknown": change(debianMachine(), func(m *machine) {
+			m.set("rpool/ROOT/debian", propCommandLine, "%{parent} ro")
+			m.Firmware.EFIVars = nil
+			delete(m.Tools, "systemd")
+		}),
+		"debian 13, the partition by its name for systemd": change(debianMachine(), func(m *machine) {
+			m.set("rpool/ROOT/debian", propCommandLine,
+				"%{parent} rd.luks.name="+luksID+"=cryptswap luks.crypttab=no resume=/dev/mapper/cryptswap")
+		}),
+		"the arguments and the kernel of a unified image are unknown": change(unifiedMachine(), func(m *machine) {
+			m.UKI[0].Cmdline, m.UKI[0].Kernel = "", ""
+		}),
+		"arch, the arguments in parts": change(unifiedMachine(), func(m *machine) {
+			m.OS.ID, m.Packages, m.Tools = "arch", nil, map[string]string{"mkinitcpio": "40"}
+			delete(m.files, "etc/kernel/cmdline")
+			delete(m.files, "etc/kernel/install.conf")
+			m.write("etc/cmdline.d/10-root.conf", "# the root\nroot=ZFS=rpool/ROOT/debian ro\n")
+			m.write("etc/cmdline.d/20-quiet.conf", "quiet\n")
+		}),
+		"a part of install.conf": change(unifiedMachine(), func(m *machine) {
+			m.write("etc/kernel/install.conf", "initrd_generator=dracut\n")
+			m.write("etc/kernel/install.conf.d/uki.conf", "layout=uki\n")
+		}),
+		"the initial RAM disk of a kernel is unknown": change(voidMachine(), func(m *machine) {
+			m.Kernels[0].Initramfs = ""
+		}),
+		"debian 13, the version of dkms is unknown": change(debianMachine(), func(m *machine) {
+			m.write("etc/dkms/zfs.conf", "REMAKE_INITRD=yes\n")
+			delete(m.Packages, "dkms")
+		}),
+		"void, a configuration that is included": change(voidMachine(), func(m *machine) {
+			delete(m.files, "etc/xbps.d/10-kernel.conf")
+			m.write("etc/xbps.d/00.conf", "include=kernel/10.txt\n")
+			m.write("etc/xbps.d/kernel/10.txt", "ignorepkg=linux\nignorepkg=linux-headers\n")
+		}),
+		"void, another DHCP client": change(voidMachine(), func(m *machine) { m.Services = []string{"dhcpcd-eth0", "dbus"} }),
+		"swap without a name":       change(voidMachine(), func(m *machine) { m.Swaps[0] = installed.Swap{} }),
 	} {
 		checkClean(t, name, m)
 	}
 }
 
+const swapUUID = "77777777-1111-4222-8333-444455556666"
+
+// plainSwapMachine is Void Linux without encryption.
+func plainSwapMachine() *machine {
+	m := voidMachine()
+	for name := range m.Datasets {
+		m.set(name, "encryption", "off")
+	}
+	delete(m.Datasets["zroot"], propKeySource)
+	m.Disks[0].Partitions[1].Label = "swap"
+	m.Blkid["/dev/nvme0n1p2"] = map[string]string{"TYPE": "swap", "UUID": swapUUID, "LABEL": "my swap"}
+	delete(m.Blkid, "/dev/mapper/cryptswap")
+	m.Swaps[0].Device = "/dev/nvme0n1p2"
+	m.write("etc/fstab", "UUID="+swapUUID+" none swap defaults 0 0\nUUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
+	delete(m.files, "etc/crypttab")
+	m.image(func(i *installed.Initramfs) { i.Files, i.Crypttab = []string{"/etc/hostid"}, nil })
+	return m
+}
+
+// resumeBy changes the argument resume=.
+func resumeBy(m *machine, source string) *machine {
+	m.set(voidRoot, propCommandLine, "%{parent} resume="+source)
+	return m
+}
+
 // TestFixesOfDisks puts one fault into a system, and checks that the fix mends it and does no harm.
 func TestFixesOfDisks(t *testing.T) {
+	luks := func(arguments string) func(*machine) {
+		return func(m *machine) {
+			m.set("rpool/ROOT/debian", propCommandLine, "%{parent} resume=/dev/mapper/cryptswap "+arguments)
+		}
+	}
 	for i, c := range []struct {
 		base             func() *machine
 		damage           func(*machine)
@@ -106,6 +222,52 @@ func TestFixesOfDisks(t *testing.T) {
 		}, "label-stale", "/dev/nvme0n1", "With wipefs of util-linux 2.41 or later, as earlier versions miss labels of " +
 			"ZFS: wipefs --all --force --types zfs_member /dev/nvme0n1; not zpool labelclear, which can remove the " +
 			"partition table"},
+		{plainSwapMachine, func(m *machine) { resumeBy(m, "/dev/sda9") }, "resume-wrong", voidRoot + " " + propCommandLine,
+			"Write resume=UUID=" + swapUUID + "."},
+		{plainSwapMachine, func(m *machine) { resumeBy(m, "PARTUUID="+poolID) }, "resume-wrong",
+			voidRoot + " " + propCommandLine, "Write resume=UUID=" + swapUUID + "."},
+		{plainSwapMachine, func(m *machine) { resumeBy(m, "LABEL=other") }, "resume-wrong",
+			voidRoot + " " + propCommandLine, "Write resume=UUID=" + swapUUID + "."},
+		{voidMachine, func(m *machine) {
+			m.Tools["dracut"] = "059"
+			m.write("etc/dracut.conf.d/host.conf", "hostonly=yes\n")
+		}, "crypttab-not-in-initramfs", "etc/crypttab", "Add the option force to cryptswap."},
+		{debianMachine, luks("rd.luks=false"), "luks-off", "rpool/ROOT/debian " + propCommandLine, "Remove rd.luks=false."},
+		{debianMachine, luks("luks=off"), "luks-off", "rpool/ROOT/debian " + propCommandLine, "Remove luks=off."},
+		{debianMachine, luks("rd.luks.crypttab=no"), "luks-crypttab-off", "rpool/ROOT/debian " + propCommandLine,
+			"Remove rd.luks.crypttab=no."},
+		{debianMachine, luks("rd.luks.crypttab=no rd.luks.uuid=" + luksID), "luks-crypttab-off",
+			"rpool/ROOT/debian " + propCommandLine, "Remove rd.luks.crypttab=no."},
+		{debianMachine, luks("luks.uuid=" + swapID), "luks-uuid-wrong", "rpool/ROOT/debian " + propCommandLine,
+			"Write the UUID that blkid shows for the swap partition."},
+		{debianMachine, luks("rd.luks.name=" + swapID + "=cryptswap"), "luks-uuid-wrong",
+			"rpool/ROOT/debian " + propCommandLine, "Write the UUID that blkid shows for the swap partition."},
+		{unifiedMachine, func(m *machine) { m.write("etc/crypttab", "swap /dev/sda2 /dev/urandom swap\n") },
+			"crypttab-device-name", "etc/crypttab", "Write PARTUUID= with what blkid shows for it."},
+		{unifiedMachine, func(m *machine) { m.write("etc/crypttab", "swap UUID="+luksID+" /dev/urandom swap\n") },
+			"crypttab-uuid-wrong", "etc/crypttab", "Write PARTUUID= with what blkid shows for the partition."},
+		{unifiedMachine, func(m *machine) {
+			m.write("etc/fstab", string(m.files["etc/fstab"].Data)+"/dev/zvol/rpool/swap none swap discard 0 0\n")
+		}, "swap-on-zvol", "etc/fstab", "Use a partition for swap."},
+		{voidMachine, func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\nUUID=AAAA-0001 /boot/efi auto umask=0077 0 0\n")
+		}, "esp-mount-options", "etc/fstab", "Add nofail to the options of /boot/efi."},
+		{voidMachine, func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\n"+
+				"UUID=AAAA-0001 /boot/efi vfat fmask=0077,umask=0022,nofail 0 0\n")
+		}, "esp-mount-options", "etc/fstab", "Add umask=0077 to the options of /boot/efi."},
+		{voidMachine, func(m *machine) { m.Services = []string{"NetworkManager", "dhcpcd-eth0", "dbus"} },
+			"services-conflict", "services", "rm /etc/runit/runsvdir/default/dhcpcd-eth0"},
+		{grubMachine, func(m *machine) {
+			m.Tools["grub"], m.Packages = "", map[string]string{"grub2": "2.06-13", "zfs-initramfs": "2.1"}
+			m.Snapshots = installed.Snapshots{"bpool@a b"}
+		}, "grub-pool-snapshot", "bpool@a b", "zfs destroy 'bpool@a b'"},
+		{debianMachine, func(m *machine) { m.Packages["linux-image-amd64"] = "6.16.3-1~bpo13+1" }, "suites-mixed", "packages",
+			"Add backports, with contrib, to the sources of apt, and install zfs-dkms and zfsutils-linux from there."},
+		{debianMachine, func(m *machine) {
+			m.Packages["linux-image-amd64"] = "6.16.3-1~bpo13+1"
+			m.write("etc/apt/sources.list", "deb http://deb.debian.org/debian trixie-backports main contrib non-free-firmware\n")
+		}, "suites-mixed", "packages", "apt-get install -t trixie-backports zfs-dkms zfsutils-linux"},
 		{grubMachine, func(m *machine) { m.write("etc/default/grub", `GRUB_CMDLINE_LINUX="console=ttyS0"`) },
 			"grub-without-root", "etc/default/grub",
 			"Add root=ZFS=rpool/ROOT/debian to the value of GRUB_CMDLINE_LINUX, then update-grub."},

@@ -182,7 +182,7 @@ func debianMachine() *machine {
 	m.OS.ID, m.OS.Version, m.OS.Init = "debian", "13", "systemd"
 	m.Tools = map[string]string{"zfs": "2.3.9", "dracut": "106", "systemd": "257"}
 	m.Packages = map[string]string{"zfsutils-linux": "2.3.9-1", "zfs-dkms": "2.3.9-1", "zfs-dracut": "2.3.9-1",
-		"dracut": "106-6", "systemd-cryptsetup": "257-1", "linux-headers-amd64": "6.12-1"}
+		"dracut": "106-6", "systemd-cryptsetup": "257-1", "linux-headers-amd64": "6.12-1", "dkms": "3.2.2-1"}
 	m.Services = []string{"zfs-import-scan.service", "zfs-mount.service", "zfs.target"}
 	m.write("etc/apt/sources.list.d/debian.sources", "Types: deb\nURIs: http://deb.debian.org/debian\n"+
 		"Suites: trixie trixie-updates\nComponents: main contrib non-free-firmware\n")

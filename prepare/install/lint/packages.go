@@ -3,11 +3,13 @@ package lint
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/shell"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -29,8 +31,8 @@ func (l *linter) checkKernels() {
 				"Linux %s has no ZFS module, and cannot mount the root. OpenZFS %s may be too old for it, or its "+
 					"headers are missing.", k.Version, l.Tools["zfs"]),
 				"Install kernel, headers and ZFS from one suite, and run dkms autoinstall; or remove the kernel.")
-		case len(l.UKI) == 0 && (k.Initramfs == "" || !known && l.root != nil && !l.exists(k.Initramfs) ||
-			!paired(k)):
+		case len(l.UKI) == 0 && (k.Initramfs == "" && l.isAlone(k) || k.Initramfs != "" &&
+			(!known && l.root != nil && !l.exists(k.Initramfs) || !paired(k))):
 			l.report("kernel-without-initramfs", severity, k.Image, "Linux "+k.Version+
 				" has no initial RAM disk of its version next to it.", l.rebuild())
 		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && release(k.ZFSModuleVersion) != release(l.Tools["zfs"]):
@@ -43,6 +45,14 @@ func (l *linter) checkKernels() {
 				"dkms autoinstall, then "+l.rebuild())
 		}
 	}
+}
+
+// isAlone reports whether no initial RAM disk of a kernel is in its folder.
+func (l *linter) isAlone(k installed.Kernel) bool {
+	return k.Image != "" && l.exists(k.Image) && !slices.ContainsFunc(files(l.root, path.Dir(k.Image), ""),
+		func(f string) bool {
+			return strings.HasPrefix(path.Base(f), "initr") && paired(installed.Kernel{Image: k.Image, Initramfs: f})
+		})
 }
 
 // paired reports whether an initial RAM disk belongs to its kernel by name, as loaders find
@@ -59,15 +69,14 @@ func paired(k installed.Kernel) bool {
 
 // checkUnifiedImages checks unified kernel images.
 func (l *linter) checkUnifiedImages() {
-	if len(l.UKI) == 0 {
+	if len(l.UKI) == 0 || l.rootSet == "" {
 		return
 	}
-	const file = "etc/kernel/cmdline"
-	written := strings.Join(strings.Fields(l.text(file)), " ")
+	file, written := l.unifiedArguments()
 	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut().vars["kernel_cmdline"], "root=") {
 		l.report("uki-without-cmdline", Error, file,
 			"The next unified image gets the command line of the system that builds it, which may be a live system.",
-			fmt.Sprintf("echo 'root=ZFS=%s ro quiet' > /%s", l.rootSet, file))
+			"echo "+shell.Quote("root=ZFS="+l.rootSet+" ro quiet")+" > /"+file)
 	}
 	if written != "" && !l.namesRoot(written) {
 		l.report("cmdline-root", Error, file, "The arguments do not name the root "+l.rootSet+".",
@@ -77,9 +86,10 @@ func (l *linter) checkUnifiedImages() {
 	have := false
 	newest, _ := l.newest()
 	for _, u := range l.UKI {
-		have = have || u.Kernel == newest.Version
+		have = have || u.Kernel == newest.Version || u.Kernel == ""
 		cmdline := strings.Join(strings.Fields(u.Cmdline), " ")
 		switch {
+		case cmdline == "": // unknown
 		case !l.namesRoot(cmdline):
 			l.report("uki-root", Error, u.Path, "The arguments inside do not name the root "+l.rootSet+": "+cmdline,
 				"Correct "+file+", then kernel-install add-all.")
@@ -99,11 +109,15 @@ func (l *linter) checkUnifiedImages() {
 			Error,
 			newest.Image,
 			"Linux "+newest.Version+" has no unified image: it is never started.",
-			"kernel-install add "+newest.Version+" /"+newest.Image,
+			shell.Quote("kernel-install", "add", newest.Version, "/"+newest.Image),
 		)
 	}
-	if conf := l.text("etc/kernel/install.conf"); conf != "" &&
-		assignments(conf, map[string]string{})["layout"] != "uki" && l.dracut().vars["uefi"] != "yes" {
+	vars := map[string]string{}
+	for _, f := range append([]string{"etc/kernel/install.conf"},
+		l.dropIns(".conf", "usr/lib/kernel/install.conf.d", "etc/kernel/install.conf.d")...) {
+		assignments(l.text(f), vars)
+	}
+	if l.text("etc/kernel/install.conf") != "" && vars["layout"] != "uki" && l.dracut().vars["uefi"] != "yes" {
 		l.report(
 			"uki-layout",
 			Warning,
@@ -112,6 +126,40 @@ func (l *linter) checkUnifiedImages() {
 			"layout=uki",
 		)
 	}
+}
+
+// unifiedArguments returns the file with the arguments of the next unified image, and the arguments.
+func (l *linter) unifiedArguments() (file, line string) {
+	if l.tool == "mkinitcpio" {
+		if parts := files(l.root, "etc/cmdline.d", ".conf"); len(parts) > 0 {
+			var all []string
+			for _, f := range parts {
+				all = append(all, lines(l.text(f))...)
+			}
+			return parts[len(parts)-1], strings.Join(strings.Fields(strings.Join(all, " ")), " ")
+		}
+	}
+	for _, f := range []string{kernelCmdline, "usr/lib/kernel/cmdline"} {
+		if l.exists(f) {
+			return f, strings.Join(strings.Fields(strings.Join(lines(l.text(f)), " ")), " ")
+		}
+	}
+	return kernelCmdline, ""
+}
+
+// dropIns returns the files of folders whose names end in suffix, by name. A file of a later folder replaces
+// one of the same name.
+func (l *linter) dropIns(suffix string, folders ...string) (out []string) {
+	byName := map[string]string{}
+	for _, folder := range folders {
+		for _, f := range files(l.root, folder, suffix) {
+			byName[path.Base(f)] = f
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		out = append(out, byName[name])
+	}
+	return out
 }
 
 // withoutRoot removes the arguments that name the root.
@@ -128,7 +176,7 @@ func (l *linter) namesRoot(cmdline string) bool {
 		v, ok = zfs, true // of mkinitcpio
 	}
 	v = strings.Trim(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:"), "zfs="), `"`)
-	return ok && (slices.Contains([]string{l.rootSet, "AUTO", "zfs", "bootfs"}, v) ||
+	return ok && (l.Datasets == nil || slices.Contains([]string{l.rootSet, "AUTO", "zfs", "bootfs"}, v) ||
 		slices.Contains(l.environments(), v))
 }
 
@@ -142,11 +190,10 @@ func (l *linter) checkVoid() {
 	l.checkVoidKernel()
 	l.checkVoidDesktop()
 	v := assignments(l.text("etc/rc.conf"), map[string]string{})
-	nonfree := l.Packages["void-repo-nonfree"] != ""
-	for _, folder := range []string{"etc/xbps.d", "usr/share/xbps.d"} {
-		for _, f := range files(l.root, folder, ".conf") {
-			nonfree = nonfree || strings.Contains(l.text(f), "/nonfree")
-		}
+	configured, known := l.xbpsConfig()
+	nonfree := !known || l.Packages["void-repo-nonfree"] != ""
+	for _, line := range configured {
+		nonfree = nonfree || strings.Contains(line.text, "/nonfree")
 	}
 	if l.Packages["intel-ucode"] != "" && !nonfree && l.root != nil {
 		l.report("nonfree-missing", Warning, "packages",
@@ -171,16 +218,41 @@ func (l *linter) checkVoid() {
 	}
 }
 
+// configLine is a line of a configuration.
+type configLine struct{ file, text string }
+
+// xbpsConfig returns the lines of the configuration of xbps, and whether all of its files are known.
+func (l *linter) xbpsConfig() (out []configLine, known bool) {
+	known = true
+	for _, f := range l.dropIns(".conf", "usr/share/xbps.d", "etc/xbps.d") {
+		for _, line := range lines(l.text(f)) {
+			out = append(out, configLine{f, line})
+			included, ok := strings.CutPrefix(line, "include=")
+			if !ok {
+				continue
+			}
+			if !path.IsAbs(included) {
+				included = path.Join("/", path.Dir(f), included)
+			}
+			included = strings.TrimPrefix(path.Clean(included), "/")
+			known = known && l.exists(included)
+			for _, line := range lines(l.text(included)) {
+				out = append(out, configLine{included, line})
+			}
+		}
+	}
+	return out, known
+}
+
 // checkVoidKernel checks that the kernel does not overtake ZFS.
 func (l *linter) checkVoidKernel() {
 	ignored := map[string]string{}
 	where := "etc/xbps.d"
-	for _, f := range append(files(l.root, "usr/share/xbps.d", ".conf"), files(l.root, "etc/xbps.d", ".conf")...) {
-		for _, line := range lines(l.text(f)) {
-			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "ignorepkg" {
-				ignored[strings.TrimSpace(value)] = f
-				where = f
-			}
+	configured, known := l.xbpsConfig()
+	for _, line := range configured {
+		if name, value, ok := strings.Cut(line.text, "="); ok && strings.TrimSpace(name) == "ignorepkg" {
+			ignored[strings.TrimSpace(value)] = line.file
+			where = line.file
 		}
 	}
 	if l.Packages["zfs"] == "" && l.Packages["zfs-lts"] == "" {
@@ -194,7 +266,7 @@ func (l *linter) checkVoidKernel() {
 	}
 	slices.Sort(series)
 	switch {
-	case l.root == nil:
+	case l.root == nil || !known:
 	case l.Packages["linux"] != "" && ignored["linux"] == "":
 		l.report(
 			"kernel-overtakes-zfs",
@@ -232,9 +304,11 @@ func (l *linter) checkVoidDesktop() {
 	on := func(name string) bool {
 		return slices.Contains(l.Services, name) || l.exists("etc/runit/runsvdir/default/"+name)
 	}
-	if on("dhcpcd") && on("NetworkManager") {
-		l.report("services-conflict", Warning, "services", "dhcpcd and NetworkManager both configure the network.",
-			"rm /etc/runit/runsvdir/default/dhcpcd")
+	for _, name := range []string{"dhcpcd", "dhcpcd-eth0"} {
+		if on(name) && on("NetworkManager") {
+			l.report("services-conflict", Warning, "services", name+" and NetworkManager both configure the network.",
+				"rm /etc/runit/runsvdir/default/"+name)
+		}
 	}
 	if on("acpid") && (on("elogind") || l.Packages["elogind"] != "") {
 		l.report("services-conflict", Warning, "services", "acpid and elogind both react to the power and sleep keys.",
@@ -254,7 +328,7 @@ func (l *linter) checkVoidDesktop() {
 			plasma = v
 		}
 	}
-	if plasma != "" && !older(plasma, "6.7.5") && l.exists(wireplumber) {
+	if atLeast(plasma, "6.7.5") && l.exists(wireplumber) {
 		l.report("wireplumber-twice", Warning, wireplumber,
 			"Plasma starts WirePlumber itself: two instances run, and wpctl hangs.", "rm /"+wireplumber)
 	}
@@ -319,7 +393,7 @@ func (l *linter) checkDebian() {
 				"does not start it.", "rm /"+policy)
 	}
 	for _, f := range append(files(l.root, "etc/dkms", ".conf"), files(l.root, "etc/dkms/framework.conf.d", ".conf")...) {
-		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && !older(l.Packages["dkms"], "3") {
+		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && atLeast(l.Packages["dkms"], "3") {
 			l.report("dkms-remake-initrd", Info, f,
 				"dkms ignores REMAKE_INITRD since version 3: the hooks of the kernel's package rebuild the initramfs.",
 				"Remove it, and check that "+l.rebuild()+" ran after the last build of the module.")
@@ -361,7 +435,7 @@ func (l *linter) checkDebian() {
 				"packages",
 				fmt.Sprintf("The kernel %s is from backports, and ZFS %s is not: it may "+
 					"get no ZFS module.", v, l.Packages["zfs-dkms"]),
-				"apt-get install -t ${SUITE}-backports zfs-dkms zfsutils-linux",
+				l.fromBackports(),
 			)
 			break
 		}
@@ -371,6 +445,18 @@ func (l *linter) checkDebian() {
 		contrib = contrib || l.Packages[name] != ""
 	}
 	l.checkAPT(contrib, has("intel-microcode") || has("amd64-microcode"))
+}
+
+// fromBackports returns what installs ZFS from backports.
+func (l *linter) fromBackports() string {
+	for _, s := range l.aptSources() {
+		for _, suite := range s.suites {
+			if s.ofDebian() && strings.HasSuffix(suite, "-backports") {
+				return shell.Quote("apt-get", "install", "-t", suite, "zfs-dkms", "zfsutils-linux")
+			}
+		}
+	}
+	return "Add backports, with contrib, to the sources of apt, and install zfs-dkms and zfsutils-linux from there."
 }
 
 // aptSource is one source of packages.

@@ -13,18 +13,16 @@ import (
 
 // checkSwap checks the space to which the system hibernates, and how it is found again.
 func (l *linter) checkSwap() {
-	for _, s := range l.Swaps {
-		if strings.HasPrefix(s.Device, "/dev/zd") || strings.HasPrefix(s.Device, "/dev/zvol/") {
-			l.report(
-				"swap-on-zvol",
-				Error,
-				"swap",
-				s.Device+" is a volume of a pool: a machine that is short of memory can hang. It cannot resume from this swap, "+
-					"because the pool must not be imported before the resume.",
-				"Use a partition for swap.",
-			)
-			return
-		}
+	if dev, where := l.swapOnVolume(); dev != "" {
+		l.report(
+			"swap-on-zvol",
+			Error,
+			where,
+			dev+" is a volume of a pool: a machine that is short of memory can hang. It cannot resume from this swap, "+
+				"because the pool must not be imported before the resume.",
+			"Use a partition for swap.",
+		)
+		return
 	}
 	for dev, b := range l.Blkid {
 		if b["TYPE"] == "swsuspend" {
@@ -78,6 +76,24 @@ func (l *linter) checkSwap() {
 	l.checkResumeArgument()
 }
 
+// swapOnVolume returns the swap that is a volume of a pool, and what names it.
+func (l *linter) swapOnVolume() (dev, where string) {
+	isVolume := func(dev string) bool {
+		return strings.HasPrefix(dev, "/dev/zd") || strings.HasPrefix(dev, "/dev/zvol/")
+	}
+	for _, s := range l.Swaps {
+		if isVolume(s.Device) {
+			return s.Device, "swap"
+		}
+	}
+	for _, e := range l.fstab() {
+		if e.kind == "swap" && isVolume(e.source) {
+			return e.source, "etc/fstab"
+		}
+	}
+	return "", ""
+}
+
 // inClear reports whether a swap is known to be a partition that is not encrypted.
 func (l *linter) inClear(dev string) bool {
 	_, _, ok := l.Partition(dev)
@@ -129,51 +145,67 @@ func (l *linter) checkResumeArgument() {
 			}
 		}
 	}
+	_, isFile := argument(cmdline, "resume_offset")
 	switch {
-	case !ok && l.tool == "initramfs-tools":
-		l.report("resume-missing", Error, "etc/initramfs-tools/conf.d/resume",
-			"RESUME= is not set: initramfs-tools cannot guess an encrypted swap.",
-			"Write RESUME="+l.swapDevice()+" there, and run update-initramfs -u.")
-	case !ok && !l.resumesByFirmware():
+	case l.tool == "initramfs-tools" && (!ok || resume == "auto"): // the largest active swap
+	case resume == "none":
+		l.report("resume-off", Error, at, "resume=none: nothing looks for the hibernation image, and it is lost.",
+			"Write resume="+l.swapDevice()+".")
+	case !ok && !l.mayResumeByFirmware():
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
 			"Add resume="+l.swapDevice()+".")
-	case ok && !l.isSwap(resume) && !l.mayBeSwap(resume):
+	case ok && !isFile && !l.isSwap(resume) && !l.mayBeSwap(resume):
 		l.report("resume-wrong", Error, at, "resume="+resume+" is not the swap "+l.swapDevice()+".",
 			"Write resume="+l.swapDevice()+".")
 	}
 	l.checkLUKSArguments(cmdline, where)
 }
 
+// isFalse reports whether systemd and dracut read a value as false.
+func isFalse(v string) bool {
+	return slices.Contains([]string{"0", "no", "n", "false", "f", "off"}, strings.ToLower(v))
+}
+
 // checkLUKSArguments checks that the arguments open the swap.
 func (l *linter) checkLUKSArguments(cmdline, where string) {
 	const fix = "Write the UUID that blkid shows for the swap partition."
+	if l.tool == "initramfs-tools" {
+		return // it reads none of them
+	}
 	for _, name := range []string{"rd.luks", "luks"} {
-		if v, ok := argument(cmdline, name); ok && (v == "0" || v == "no") && l.resume != nil {
+		if v, ok := argument(cmdline, name); ok && isFalse(v) && l.resume != nil {
 			l.report("luks-off", Error, where, name+"="+v+" opens no LUKS partition: the swap stays closed.",
 				"Remove "+name+"="+v+".")
 			return
 		}
 	}
-	other := ""
+	swap := "" // the UUID of the encrypted swap
+	if l.resume != nil {
+		if b := l.Blkid[l.deviceOf(l.resume.source)]; b["TYPE"] == "crypto_LUKS" {
+			swap = b["UUID"]
+		}
+	}
+	other, opened, named := "", false, false
 	for f := range strings.FieldsSeq(cmdline) {
-		uuid, ok := strings.CutPrefix(f, "rd.luks.uuid=")
-		uuid = strings.TrimPrefix(uuid, "luks-")
+		uuid, name := l.luksArgument(f)
 		if full := l.startOfUUID(uuid); full != "" && l.tool == "dracut" && !l.systemd() {
 			uuid = full // dracut without systemd compares the beginning
 		}
 		switch {
-		case !ok || len(l.Blkid) == 0:
+		case uuid == "" || !l.knowsUUIDs():
 		case !l.hasUUID("crypto_LUKS", uuid):
 			l.report("luks-uuid-wrong", Error, where, "No LUKS partition has the UUID "+uuid+": the swap stays closed.", fix)
 			return
-		case l.resume == nil || !l.hasUUID("crypto_LUKS", strings.TrimPrefix(l.resume.source, "UUID=")) ||
-			strings.EqualFold(l.resume.source, "UUID="+uuid):
-			return // crypttab, not the argument, may be wrong
+		case strings.EqualFold(swap, uuid):
+			opened, named = true, named || name != ""
 		default:
 			other = uuid
 		}
 	}
-	if other != "" {
+	if swap == "" {
+		return // crypttab, not the argument, may be wrong
+	}
+	if other != "" && !opened {
 		l.report(
 			"luks-uuid-wrong",
 			Error,
@@ -181,7 +213,27 @@ func (l *linter) checkLUKSArguments(cmdline, where string) {
 			"Only the partition "+other+" is opened, and the swap is "+l.resume.source+".",
 			fix,
 		)
+		return
 	}
+	for _, name := range []string{"rd.luks.crypttab", "luks.crypttab"} {
+		if v, ok := argument(cmdline, name); ok && isFalse(v) && l.systemd() && !named {
+			l.report("luks-crypttab-off", Error, where, name+"="+v+" ignores crypttab: the swap stays closed, or has another "+
+				"name than "+l.resume.name+".", "Remove "+name+"="+v+".")
+			return
+		}
+	}
+}
+
+// luksArgument returns the UUID of a LUKS partition that an argument opens, and the name that it gives.
+func (l *linter) luksArgument(argument string) (uuid, name string) {
+	key, value, _ := strings.Cut(argument, "=")
+	switch {
+	case key == "rd.luks.uuid", key == "luks.uuid" && l.systemd():
+		return strings.TrimPrefix(value, "luks-"), ""
+	case l.systemd() && (key == "rd.luks.name" || key == "luks.name"):
+		uuid, name, _ = strings.Cut(value, "=")
+	}
+	return uuid, name
 }
 
 // argumentIs reports whether an argument is there, without a value or with a true one.
@@ -190,9 +242,9 @@ func argumentIs(cmdline, name string) bool {
 	return ok && (v == "" || v == "1" || v == "yes" || v == "y")
 }
 
-// resumesByFirmware reports whether systemd finds the image by an EFI variable.
-func (l *linter) resumesByFirmware() bool {
-	return l.systemd() && atLeast(l.Tools["systemd"], "255") && isSet(l.Firmware.EFIVars)
+// mayResumeByFirmware reports whether systemd may find the image by an EFI variable.
+func (l *linter) mayResumeByFirmware() bool {
+	return (l.OS.Init == "" || l.systemd()) && !older(l.Tools["systemd"], "255") && !isUnset(l.Firmware.EFIVars)
 }
 
 // swapDevice is the device to resume from.
@@ -263,15 +315,20 @@ func (l *linter) startOfUUID(start string) string {
 func (l *linter) checkCrypttab() {
 	const where = "etc/crypttab"
 	for _, e := range l.crypttab() {
-		if e.random() {
-			continue
-		}
+		isResume := l.resume != nil && e.name == l.resume.name
+		tag, _ := tagOf(e.source)
 		switch {
-		case strings.HasPrefix(e.source, "/dev/") && !strings.HasPrefix(e.source, "/dev/disk/") &&
-			!strings.HasPrefix(e.source, "/dev/mapper/"):
+		case unstableName(e.source) && e.random():
+			l.report("crypttab-device-name", Warning, where, e.source+" names another disk if the order of the disks changes: "+
+				"the next start then overwrites that disk.", "Write PARTUUID= with what blkid shows for it.")
+		case unstableName(e.source):
 			l.report("crypttab-device-name", Warning, where,
 				e.source+" names another disk if the order of the disks changes.", "Write UUID= with what blkid shows for it.")
-		case l.absent(e.source):
+		case l.Hibernation && e.random(): // swap-key-random
+		case e.random() && (tag == "UUID" || tag == "LABEL") && !e.hasOffset():
+			l.report("crypttab-uuid-wrong", Error, where, "The first start overwrites "+e.source+
+				" with random data: "+e.name+" is not opened again.", "Write PARTUUID= with what blkid shows for the partition.")
+		case l.absent(e.source) && (isResume || !e.has("noauto") && !e.has("nofail")):
 			l.report(
 				"crypttab-uuid-wrong",
 				Error,
@@ -288,7 +345,7 @@ func (l *linter) checkCrypttab() {
 	}
 	var skipped []string
 	for _, o := range []string{"swap", "noauto", "tmp"} {
-		if e.has(o) {
+		if e.has(o) && l.tool != "initramfs-tools" { // which ignores them
 			skipped = append(skipped, o)
 		}
 	}
@@ -298,15 +355,8 @@ func (l *linter) checkCrypttab() {
 			strings.Join(skipped, ", "),
 		), "Remove the option.")
 	}
-	switch hostonly := l.hostonly(); {
-	case l.tool == "initramfs-tools":
-		if !e.has("initramfs") {
-			l.report("crypttab-not-in-initramfs", Error, where,
-				"cryptsetup-initramfs puts only the devices of /, and those with the option initramfs, into the initramfs.",
-				"Add the option initramfs to "+e.name+".")
-		}
-	case l.tool == "dracut" && hostonly && older(l.Tools["dracut"], "106") && !e.has("force") &&
-		!(e.has("x-initrd.attach") && atLeast(l.Tools["dracut"], "103")):
+	if l.tool == "dracut" && l.hostonly() && older(l.Tools["dracut"], "106") && !e.has("force") &&
+		!(e.has("x-initrd.attach") && atLeast(l.Tools["dracut"], "103")) {
 		l.report("crypttab-not-in-initramfs", Error, where,
 			"dracut "+l.Tools["dracut"]+" in hostonly mode leaves out an entry without the option force.",
 			"Add the option force to "+e.name+".")
@@ -318,13 +368,20 @@ func (l *linter) checkCrypttab() {
 
 // checkSwapInCrypttab checks that something opens the encrypted swap.
 func (l *linter) checkSwapInCrypttab() {
+	if l.tool == "" {
+		return // such as that of NixOS, which reads no crypttab
+	}
+	entries := l.crypttab()
+	if l.tool == "mkinitcpio" {
+		entries = append(slices.Clone(entries), readCrypttab(l.text("etc/crypttab.initramfs"))...)
+	}
 	cmdline, _ := l.arguments()
 	for _, s := range l.Swaps {
 		name, ok := strings.CutPrefix(s.Device, "/dev/mapper/")
-		known := slices.ContainsFunc(l.crypttab(), func(e cryptEntry) bool { return e.name == name })
+		known := slices.ContainsFunc(entries, func(e cryptEntry) bool { return e.name == name })
 		byArgument := slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
 			return strings.HasPrefix(a, "cryptdevice=") && strings.Contains(a, ":"+name) || // of mkinitcpio
-				strings.HasPrefix(a, "rd.luks.name=") ||
+				strings.Contains(a, "luks.name=") && strings.HasSuffix(a, "="+name) ||
 				strings.HasPrefix(a, "rd.luks.uuid=") && strings.HasSuffix(a, strings.TrimPrefix(name, "luks-"))
 		})
 		if !l.Hibernation || !ok || known || byArgument || !l.knowsArguments() || !l.hasType("crypto_LUKS") ||
