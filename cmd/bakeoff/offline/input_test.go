@@ -116,10 +116,14 @@ func TestWhatWasLeftOutIsMissing(t *testing.T) {
 	const good = "BenchmarkA-2 10 5 ns/op\n"
 	lost := file(t, "x.txt", good+"BenchmarkB-2 0 NaN ns/op\n")
 	failed := file(t, "x.txt", good+"--- FAIL: BenchmarkB\n")
+	without := file(t, "x.json", `{"commit_hash": "x", "env_name": "y", "version": 2, "result_columns": ["result"],
+"results": {"a.time_x": [[1]], "a.time_y": [null]}}
+`)
 	for _, x := range []struct {
 		file, failOn, want string
 		code               int
 	}{
+		{without, "failed", "x.json:2: the benchmark failed", 3},
 		{lost, "missing", "x.txt: 1 part cannot be used", 3},
 		{lost, "failed", "", 0},
 		{failed, "missing", "BenchmarkB failed", 3},

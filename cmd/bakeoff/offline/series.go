@@ -89,6 +89,11 @@ func lostIn(sources []series.Source) map[string][]string {
 			out["missing"] = append(out["missing"], named(s.Path, text))
 			out["failed"] = append(out["failed"], named(s.Path, text))
 		}
+		for _, rec := range s.Records {
+			if rec.Failed > 0 && len(rec.Series) == 0 { // no summary counts it
+				out["failed"] = append(out["failed"], safetext.Line(fmt.Sprintf("%s:%d: %s", s.Path, rec.Line, rec.Reason)))
+			}
+		}
 	}
 	return out
 }
