@@ -109,12 +109,14 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 	case len(entries) == 0:
 		p.Add(1, "the file has no results; write it with asv run --record-samples")
 	}
+	skipped := skippedResults(format.TrimMark(data), r.Columns)
 	for _, e := range entries {
 		b, err := r.benchmark(e.value)
 		if err != nil {
 			p.LeaveOut(e.line, "%q: %s", e.name, format.JSONError(err))
 			continue
 		}
+		b.skipped = skipped[e.name]
 		r.addBenchmark(&out, p, e, b)
 	}
 	p.Distinguish(&out, "benchmark")
@@ -132,6 +134,7 @@ type benchmark struct {
 	Repeat  []*float64       `json:"stats_repeat"`
 	Stats   []*statsVersion1 `json:"stats"`
 	failed  bool             // with all parameters, so that Result is null
+	skipped []bool           // which elements of Result stand for a benchmark that was skipped
 }
 
 // text is a string, or another JSON value.
@@ -203,7 +206,12 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 	}
 	m := metricNamed(e.name)
 	facts := r.machineFacts()
+	skipped := 0
 	for i, result := range b.Result {
+		if i < len(b.skipped) && b.skipped[i] {
+			skipped++
+			continue
+		}
 		rec := format.Record{Line: e.line, Turn: len(out.Records), Facts: facts,
 			Labels: append([]format.Label{r.label(e.name, b)}, combination(b.Params, i)...)}
 		if b.Started != nil {
@@ -225,7 +233,7 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 		}
 		switch {
 		case result == nil && len(s.Values) == 0:
-			rec.Failed, rec.Reason = 1, "the benchmark failed, or was skipped"
+			rec.Failed, rec.Reason = 1, "the benchmark failed"
 		case len(s.Values) > 0:
 			rec.Series = []format.Series{s}
 			p.CompareStats(out, e.line, strconv.Quote(e.name), format.Stats{Median: result}, s.Values)
@@ -237,6 +245,12 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 			rec.Series = []format.Series{s}
 		}
 		out.Records = append(out.Records, rec)
+	}
+	switch {
+	case skipped > 0 && n == 1:
+		p.LeaveOut(e.line, "%q was skipped", e.name)
+	case skipped > 0:
+		p.LeaveOut(e.line, "%q was skipped with %d of its %d combinations of parameters", e.name, skipped, n)
 	}
 }
 

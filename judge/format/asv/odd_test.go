@@ -68,6 +68,13 @@ func TestFailedBenchmarks(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	formattest.LeftOut(t, New(), []formattest.Mistake{{Name: "no result", Text: `{"version": 2,
-"result_columns": ["params", "result"], "results": {"a": [[]], "b": [[], [1]]}}`, Want: `x:2: "a" has no result`}})
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "no result", Text: `{"version": 2, "result_columns": ["params", "result"],
+"results": {"a": [[]], "b": [[], [1]]}}`, Want: `x:2: "a" has no result`},
+		{Name: "skipped", Text: `{"version": 2, "result_columns": ["params", "result"], "results": {
+"a": [[["1", "NaN", "3"]], [NaN, null, NaN]]}}`,
+			Want: `x:2: "a" was skipped with 2 of its 3 combinations of parameters`},
+		{Name: "skipped in version 1", Text: `{"version": 1, "results": {"a": 1, "b": NaN, "c": {"result": [2, NaN],
+"params": [["1", "2"]]}}}`, Want: `x:1: "b" was skipped`},
+	})
 }
