@@ -43,6 +43,8 @@ var (
 	begin   = lazy.Compile(`^transaction type: `)
 	header  = lazy.Compile(`^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
 	clients = lazy.Compile(`(?m)^number of clients: `)
+	// aborted is the end of a run in which a client failed, since version 12, or the message about the client.
+	aborted = lazy.Compile(`Run was aborted|(?m:^(?:pgbench: (?:error|fatal): )?[Cc]lient \d+ aborted\b)`)
 	skipped = lazy.Compile(`(?m)^number of transactions skipped: ([1-9].*?)\s*$`)
 )
 
@@ -73,6 +75,9 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 			out.Program = "pgbench " + version
 			continue
 		}
+		if done, asked := short(part.Text); done < asked && !aborted.Match(data) {
+			p.Fail(&out, part.Line, "pgbench processed %.0f of %.0f transactions, so its results are incomplete.", done, asked)
+		}
 		for _, rec := range readReport(p, part) {
 			rec.Turn = turn
 			if rec.Facts = map[string]string{}; version != "" {
@@ -88,11 +93,24 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 		}
 		turn++
 	}
-	if at := bytes.Index(data, []byte("Run was aborted")); at >= 0 {
-		p.Fail(&out, 1+bytes.Count(data[:at], []byte("\n")), "pgbench aborted the run, so its results are incomplete.")
+	if at := aborted.FindIndex(data); at != nil {
+		p.Fail(&out, 1+bytes.Count(data[:at[0]], []byte("\n")), "pgbench aborted the run, so its results are incomplete.")
 	}
 	p.Distinguish(&out, "script")
 	return p.Finish(out)
+}
+
+// short returns how many transactions were processed or failed, and how many were requested; 0 and 0 if the report does
+// not say so, or if pgbench skipped some.
+func short(text labeled.Text) (done, asked float64) {
+	line, _ := text.Line("number of transactions actually processed:")
+	_, word, _ := strings.Cut(line, "/")
+	asked, err := labeled.Decimal(word)
+	done, failures, derr := transactions(text)
+	if err != nil || derr != nil || skipped.Match(text) {
+		return 0, 0
+	}
+	return done + failures, asked
 }
 
 // readReport reads a report: the whole, and then each of several scripts, which ran at the
@@ -200,7 +218,7 @@ const maxEnd = 5
 // ends, and the time to connect may not count.
 func compareDuration(p *format.Problems, rec *format.Record, text labeled.Text, done float64) {
 	asked, err := text.Number("duration:", "")
-	if err != nil || !(asked > 0) || bytes.Contains(text, []byte("Run was aborted")) {
+	if err != nil || !(asked > 0) || aborted.Match(text) {
 		return
 	}
 	late, early := maxEnd+0.1*asked, 0.5+0.1*asked

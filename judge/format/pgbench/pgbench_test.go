@@ -3,6 +3,7 @@ package pgbench
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -60,10 +61,19 @@ func TestVersionsOfReports(t *testing.T) {
 func TestAbortedRunIsAFailure(t *testing.T) {
 	const report = "pgbench (15.5)\ntransaction type: <builtin: select only>\nnumber of clients: 1\n" +
 		"number of transactions actually processed: 10\ntps = 8.5 (without initial connection time)\n"
-	for text, want := range map[string]int{"": 0,
-		"pgbench: error: Run was aborted; the above results are incomplete.\n": 1} {
-		out, err := New().Read("x", []byte(report+text))
-		if err != nil || len(out.Records) != 1 || len(out.Failures) != want || len(out.Warnings) != want {
+	asked := func(number, more string) string {
+		return strings.Replace(report, "processed: 10\n", "processed: 10/"+number+"\n"+more, 1)
+	}
+	for text, want := range map[string]int{report: 0,
+		report + "pgbench: error: Run was aborted; the above results are incomplete.\n": 1,
+		"pgbench: error: client 0 aborted in command 4 (SQL) of script 0; server died\n" + report +
+			"pgbench: error: Run was aborted; the above results are incomplete.\n": 1,
+		"Client 3 aborted in state 7: ERROR:  deadlock detected\n" + report: 1,
+		asked("10", ""): 0, asked("40", ""): 1,
+		asked("40", "number of transactions skipped: 30 (75.000%)\n"): 0,
+	} {
+		out, err := New().Read("x", []byte(text))
+		if err != nil || len(out.Records) != 1 || len(out.Failures) != want {
 			t.Errorf("%q: %+v, %v", text, out, err)
 		}
 	}
