@@ -44,10 +44,13 @@ func TestFailuresAreReported(t *testing.T) {
 	if err != nil || !slices.Equal(out.Warnings, want) || !slices.Equal(out.Failures, want) {
 		t.Errorf("%+v, %v", out, err)
 	}
-	out, err = New().Read("x", []byte(head))
-	if err != nil || out.Records[0].Failed != 1 ||
-		out.Records[0].Reason != "sysbench ended without a report: FATAL: `thread_run' function failed" {
-		t.Errorf("%+v, %v", out, err)
+	for text, want := range map[string]string{head: "FATAL: `thread_run' function failed",
+		"sysbench 1.0.20\nNumber of threads: 1\nPANIC: unprotected error in call to Lua API (x)\n": "" +
+			"PANIC: unprotected error in call to Lua API (x)"} {
+		out, err = New().Read("x", []byte(text))
+		if err != nil || out.Records[0].Failed != 1 || out.Records[0].Reason != "sysbench ended without a report: "+want {
+			t.Errorf("%+v, %v", out, err)
+		}
 	}
 }
 

@@ -216,8 +216,8 @@ func (r report) compareLatencies(rec *format.Record) {
 	}
 }
 
-// broken is a message of sysbench about what ended a thread or the run.
-var broken = lazy.Compile(`(?m)^(?:FATAL|ALERT): .{1,200}`)
+// broken is a message of sysbench, or of its LuaJIT, about what ended a thread or the run.
+var broken = lazy.Compile(`(?m)^(?:FATAL|ALERT|PANIC): .{1,200}`)
 
 // fileOptions are the lines of fileio about its work, from the flags to the mode.
 var fileOptions = lazy.Compile(`(?m)^(?:(?:Extra file open flags:|\d+ files, ).*\n(?:\S.*\n)*?)?Doing .*$`)
