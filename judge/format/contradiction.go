@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/labeled"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/stats"
 )
@@ -57,6 +58,24 @@ func (p *Problems) Compare(line int, what string, stated, computed, slack float6
 		p.Warn(line, "%s is %.6g in the file, which contradicts %s: %.6g. The file was changed, or the program that wrote "+
 			"it has an error; bakeoff uses %s.", what, stated, from, computed, cmp.Or(uses, from))
 	}
+}
+
+// LessRounded returns the less rounded one of two numbers: of the one that a file has as word, with one of units, and
+// of computed, which numbers that from names give. It warns if they lie further apart than a share. rounding is the
+// share by which the rounding of those numbers can have changed computed.
+func (p *Problems) LessRounded(line int, what, word string, units map[string]float64, computed, rounding, share float64,
+	from string) float64 {
+	stated, err := labeled.Quantity(word, units)
+	if err != nil {
+		return computed
+	}
+	used, uses := computed, ""
+	if labeled.Rounding(word) < rounding {
+		used, uses = stated, what
+	}
+	const least = 0.01 // as rates have two decimals
+	p.Compare(line, what, stated, computed, least+share*computed, from, uses)
+	return used
 }
 
 // CompareOrder warns if a metric of a record is larger than a later one of names, such as a percentile larger than

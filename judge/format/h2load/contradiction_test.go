@@ -23,7 +23,7 @@ func TestContradictions(t *testing.T) {
 			Want: `4563. The file was changed, or the program that wrote it has an error; bakeoff uses the bytes of`},
 		{Archive: "some.txtar", File: "some.txt", Old: `42.72 req/s`,
 			New:  `38.46 req/s`,
-			Want: `bakeoff uses that rate`},
+			Want: `bakeoff uses req/s.`},
 		{Archive: "n.txtar", File: "n.txt", Old: `200 done, 200 succeeded`,
 			New:  `20 done, 200 succeeded`,
 			Want: `200 requests succeeded, 20 were done`},

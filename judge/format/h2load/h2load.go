@@ -134,13 +134,13 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 	}
 	// The rate counts all responses, also those with an error as their status.
 	responses := max(n[2], n[2]+n[3]-n[4])
-	perSecond := rateOf(p, rec, "req/s", string(end[2]), map[string]float64{"": 1}, responses/time, rounding,
-		"the number of responses and the time")
+	perSecond := p.LessRounded(rec.Line, "req/s", string(end[2]), map[string]float64{"": 1}, responses/time, rounding,
+		maxRounding, "the number of responses and the time")
 	rec.AddSingle(requests, perSecond*n[2]/responses, true)
 	if m := traffic.FindSubmatch(part.Text); m != nil {
 		all, _ := labeled.Decimal(string(m[1])) // digits
-		rate = rateOf(p, rec, "the rate of the bytes (B/s)", string(end[3]), sizes, all/time, rounding,
-			"the bytes of the traffic and the time")
+		rate = p.LessRounded(rec.Line, "the rate of the bytes (B/s)", string(end[3]), sizes, all/time, rounding,
+			maxRounding, "the bytes of the traffic and the time")
 	}
 	rec.AddSingle(bandwidth, rate, true)
 	rec.AddSingle(failed, bad/(n[2]+bad), true)
@@ -158,22 +158,6 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 
 // maxRounding is the share by which rates may differ from those that numbers and the time give.
 const maxRounding = 0.01
-
-// rateOf returns the less rounded one of a rate that h2load printed as word and of the rate that the numbers from
-// give, and warns if they contradict each other.
-func rateOf(p *format.Problems, rec *format.Record, what, word string, units map[string]float64, computed,
-	rounding float64, from string) float64 {
-	stated, err := labeled.Quantity(word, units)
-	switch {
-	case err != nil:
-		return computed
-	case labeled.Rounding(word) < rounding:
-		p.Compare(rec.Line, what, stated, computed, 0.01+maxRounding*computed, from, "that rate")
-		return stated
-	}
-	p.Compare(rec.Line, what, stated, computed, 0.01+maxRounding*computed, from, "")
-	return computed
-}
 
 // loadOf returns what the lines of all threads say about the load, with the sums of their clients and requests, and
 // how many threads there are.

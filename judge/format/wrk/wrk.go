@@ -34,7 +34,12 @@ func (wrk) Doc() format.Doc {
 	}
 }
 
-var begin = lazy.Compile(`^Running (\d\S*) test @ (\S+://\S+)`)
+// A modified wrk2 (that of DeathStarBench) tests several URLs at the same time. It begins with a line "Running" for
+// each, has "Test Results" of each after that, and the statistics of all of them at the end.
+var (
+	begin   = lazy.Compile(`^(?:Running (\d\S*) test|Test Results) @ (\S+://\S+)`)
+	overall = lazy.Compile(`^-+Overall Statistics-+`)
+)
 
 func (wrk) Recognizes(head []byte) bool {
 	return len(format.Parts(head, begin.Match)) > 0 && threads.Match(head)
@@ -57,17 +62,43 @@ var (
 func (wrk) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "wrk"}
 	p := format.NewProblems(name)
-	parts := format.Parts(data, begin.Match)
-	if len(parts) == 0 {
+	parts := format.Parts(data, func(line []byte) bool { return begin.Match(line) || overall.Match(line) })
+	if len(parts) == 0 || overall.Match(parts[0].Text) {
 		p.Add(1, "no line begins with \"Running … test @\"; write the file with wrk URL > FILE")
+		return p.Finish(out)
 	}
-	for _, part := range parts {
-		if bytes.Contains(part.Text, []byte("Thread calibration:")) ||
+	turn, open := -1, false // the number of the test, and whether it has no results so far
+	load := ""
+	for i, part := range parts {
+		if bytes.Contains(part.Text, []byte("Thread calibration:")) || bytes.HasPrefix(part.Text, []byte("Test Results")) ||
 			bytes.Contains(part.Text, []byte("HdrHistogram - Recorded Latency")) {
 			out.Program = "wrk2"
 		}
-		if rec := readReport(p, part, &out); rec != nil {
-			rec.Turn = len(out.Records)
+		first := begin.FindSubmatch(part.Text)
+		if first == nil {
+			if open {
+				p.LeaveOut(part.Line, "the report has the statistics of all URLs together only; use the option -S of wrk2")
+			}
+			open = false
+			continue
+		}
+		if running := len(first[1]) > 0; running {
+			if !open {
+				turn, open = turn+1, true
+			}
+			load = string(first[1])
+			if t := threads.FindSubmatch(part.Text); t != nil {
+				load += ", " + string(t[1])
+			}
+			if !total.Match(part.Text) && resultsFollow(parts[i+1:]) {
+				continue
+			}
+		}
+		open = false
+		rec := &format.Record{Line: part.Line, Turn: max(turn, 0), Facts: map[string]string{"program": out.Program},
+			Labels: []format.Label{{Name: "url", Value: string(first[2]), Setting: true, Place: true},
+				{Name: "load", Value: load, Setting: true}}}
+		if readReport(p, part, rec) {
 			out.Records = append(out.Records, *rec)
 		}
 	}
@@ -75,9 +106,23 @@ func (wrk) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
+// resultsFollow reports whether the results of a test come after the lines "Running" of further URLs.
+func resultsFollow(parts []format.Part) bool {
+	for _, part := range parts {
+		if first := begin.FindSubmatch(part.Text); first == nil || len(first[1]) == 0 {
+			return true
+		}
+		if total.Match(part.Text) {
+			return false
+		}
+	}
+	return false
+}
+
 var (
 	total     = lazy.Compile(`(?m)^\s+(\d+) requests in (\S+), (\S+) read\s*$`)
 	threads   = lazy.Compile(`(?m)^\s+(\d+ threads and \d+ connections)\s*$`)
+	header    = lazy.Compile(`(?m)^\s+Thread Stats\s+Avg\s+Stdev\s+(\S+)\s+\+/- Stdev\s*$`)
 	latency   = lazy.Compile(`(?m)^\s+Latency\s+(\S+)\s+\S+\s+(\S+)\s+\S+%\s*$`)
 	quantile  = lazy.Compile(`(?m)^\s+(50|75|90|99|99\.9|99\.99)(?:\.0*|0*)?%\s+(\S+)\s*$`)
 	sockets   = lazy.Compile(`(?m)^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\s*$`)
@@ -91,27 +136,19 @@ func parseDigits(text []byte) float64 {
 	return v
 }
 
-func readReport(p *format.Problems, part format.Part, out *format.File) *format.Record {
-	first := begin.FindSubmatch(part.Text)
+// readReport adds the results of a test to a record; ok is false if there are none.
+func readReport(p *format.Problems, part format.Part, rec *format.Record) (ok bool) {
 	m := total.FindSubmatch(part.Text)
 	if m == nil {
 		p.LeaveOut(part.Line, "the report has no line \"… requests in …, … read\"; the run may have been interrupted")
-		return nil
+		return false
 	}
 	took, err1 := labeled.Quantity(string(m[2]), durations)
 	bytesRead, err2 := labeled.Quantity(string(m[3]), sizes)
 	if err1 != nil || err2 != nil || !(took > 0) {
 		p.LeaveOut(part.Line, "\"%s\" cannot be read", bytes.TrimSpace(m[0]))
-		return nil
+		return false
 	}
-	load := string(first[1])
-	if t := threads.FindSubmatch(part.Text); t != nil {
-		load += ", " + string(t[1])
-	}
-	rec := &format.Record{Line: part.Line, Facts: map[string]string{"program": out.Program}, Labels: []format.Label{
-		{Name: "url", Value: string(first[2]), Setting: true, Place: true},
-		{Name: "load", Value: load, Setting: true},
-	}}
 	done := parseDigits(m[1])
 	wrong := 0.0
 	if b := bad.FindSubmatch(part.Text); b != nil {
@@ -125,35 +162,32 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 	}
 	if done-wrong <= 0 {
 		rec.Failed, rec.Reason = 1, fmt.Sprintf("no response had a status below 400 (%.0f requests)", done)
-		return rec
+		return true
 	}
 	if wrong+lost > 0 {
 		p.Warn(part.Line, "%.0f of %.0f responses had a status of 400 or more, and %.0f requests had socket errors. The "+
 			"throughput counts the others; the latencies include error pages.", wrong, done, lost)
 	}
-	rec.AddSingle(requests, (done-wrong)/took, true)
-	rec.AddSingle(bandwidth, bytesRead/took, true)
+	rounding := labeled.Rounding(string(m[2]))
+	word, _ := part.Text.Line("Requests/sec:")
+	rate := p.LessRounded(rec.Line, "Requests/sec", word, map[string]float64{"": 1}, done/took, rounding, maxRounding,
+		"the number of requests and the time")
+	rec.AddSingle(requests, rate*(done-wrong)/done, true)
+	word, _ = part.Text.Line("Transfer/sec:")
+	rec.AddSingle(bandwidth, p.LessRounded(rec.Line, "Transfer/sec (B)", word, sizes, bytesRead/took,
+		rounding+labeled.Rounding(string(m[3])), maxRounding, "the bytes read and the time"), true)
 	rec.AddSingle(failed, (wrong+lost)/(done+lost), true)
 	latencies(p, rec, part.Text)
-	compare(p, rec, part.Text, done/took, bytesRead/took)
-	return rec
+	compareLatencies(p, rec)
+	return true
 }
 
 // maxRounding is the share by which rates may differ from those that the numbers and the time give: wrk prints
 // three digits of times, such as 1.00m.
 const maxRounding = 0.02
 
-// compare warns of numbers that contradict each other.
-func compare(p *format.Problems, rec *format.Record, text labeled.Text, rate, bytesPerSecond float64) {
-	if v, err := text.Number("Requests/sec:", ""); err == nil {
-		p.Compare(rec.Line, "Requests/sec", v, rate, 0.01+maxRounding*rate, "the number of requests and the time", "")
-	}
-	if word, err := text.Line("Transfer/sec:"); err == nil {
-		if v, err := labeled.Quantity(word, sizes); err == nil {
-			p.Compare(rec.Line, "Transfer/sec (B)", v, bytesPerSecond, 0.01+maxRounding*bytesPerSecond,
-				"the bytes read and the time", "")
-		}
-	}
+// compareLatencies warns of latencies that contradict each other.
+func compareLatencies(p *format.Problems, rec *format.Record) {
 	var names []string
 	for _, q := range []string{"50", "75", "90", "99", "999", "9999"} {
 		names = append(names, "latency-p"+q)
@@ -176,10 +210,20 @@ func latencies(p *format.Problems, rec *format.Record, text []byte) {
 	}
 	if m := latency.FindSubmatch(text); m != nil {
 		add(mean, m[1])
-		add(highest, m[2])
+		switch h := header.FindSubmatch(text); {
+		case h != nil && string(h[1]) == "Max":
+			add(highest, m[2])
+		case h != nil && string(h[1]) == "99%":
+			add(percentile("99"), m[2])
+		default:
+			p.LeaveOut(rec.Line, "the third latency is neither that of a column Max nor that of a column 99%%")
+		}
 	}
 	for _, m := range quantile.FindAllSubmatch(text, 10) {
-		q := "latency-p" + strings.ReplaceAll(string(m[1]), ".", "")
-		add(sample.LowerRatio(q, "s", "percentile of the latency of a response"), m[2])
+		add(percentile(string(m[1])), m[2])
 	}
+}
+
+func percentile(q string) sample.Metric {
+	return sample.LowerRatio("latency-p"+strings.ReplaceAll(q, ".", ""), "s", "percentile of the latency of a response")
 }
