@@ -73,14 +73,18 @@ func Quantity(word string, units map[string]float64) (float64, error) {
 	return v * factor, nil
 }
 
-// Rounding is the largest share by which rounding can have changed a number that is written with decimals and
-// perhaps followed by a unit: 0.011 for "4.7s".
+// HalfDigit is half a unit of the last digit of a number that is written with decimals and perhaps followed by a
+// unit: 0.05 for "4.7s". Rounding changed the number by no more.
+func HalfDigit(word string) float64 {
+	_, decimals, _ := strings.Cut(word[:strings.LastIndexAny(word, "0123456789.")+1], ".")
+	return 0.5 * math.Pow10(-len(decimals))
+}
+
+// Rounding is HalfDigit as a share of the number: 0.011 for "4.7s". It is infinite for 0 and for what is no number.
 func Rounding(word string) float64 {
-	number := word[:strings.LastIndexAny(word, "0123456789.")+1]
-	v, err := Decimal(number)
-	if err != nil || v == 0 {
+	v, err := Decimal(word[:strings.LastIndexAny(word, "0123456789.")+1])
+	if err != nil {
 		return math.Inf(1)
 	}
-	_, decimals, _ := strings.Cut(number, ".")
-	return 0.5 * math.Pow10(-len(decimals)) / math.Abs(v)
+	return HalfDigit(word) / math.Abs(v)
 }

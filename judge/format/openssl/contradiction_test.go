@@ -15,5 +15,11 @@ func TestContradictions(t *testing.T) {
 		{Archive: "rsa.txtar", File: "rsa.txt", Old: `0.0002s   4326.7`,
 			New:  `0.0002s   14326.7`,
 			Want: `X25519`},
+		{Archive: "slow.txtar", File: "slow.txt", Old: `0.000643s      9.8`,
+			New:  `0.000643s      9.7`,
+			Want: `the rate of rsa 7680 bits sign is 9.7 in the file, which contradicts the time of an operation: 9.80392.`},
+		{Archive: "slow.txtar", File: "slow.txt", Old: `0.006682s      1.5`,
+			New:  `0.006682s      0.0`,
+			Want: `the rate of rsa 15360 bits sign is 0 in the file`},
 	})
 }

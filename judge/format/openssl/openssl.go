@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -184,28 +183,38 @@ func (r *reader) addTableRow(words []string) {
 		}
 		return // text
 	}
-	r.addCounts(name, r.operations, words[len(words)-n:])
-	for i, op := range r.operations {
-		r.compareTime(name+" "+op, words[len(words)-2*n+i], words[len(words)-n+i])
-	}
+	r.addCounts(name, r.operations, words[len(words)-n:], words[len(words)-2*n:])
 }
 
-// compareTime warns of a time of an operation and a rate that contradict each other. The time is rounded.
-func (r *reader) compareTime(what, time, rate string) {
+// lessRounded returns the operations per second by the less rounded one of a time and of a rate that a row has, and
+// warns if they contradict each other.
+func (r *reader) lessRounded(what, time, rate string) (float64, error) {
 	t, terr := labeled.Quantity(time, map[string]float64{"s": 1})
-	v, verr := labeled.Decimal(rate)
-	if terr == nil && verr == nil && v > 0 {
-		_, decimals, _ := strings.Cut(strings.TrimSuffix(time, "s"), ".")
-		digit := math.Pow10(-len(decimals))
-		r.p.Compare(r.line, "the time of "+what, t, 1/v, 0.51*digit+0.01/v, "its operations per second", "")
+	v, err := labeled.Decimal(rate)
+	if err != nil || terr != nil {
+		return v, err
 	}
+	const slack = 1.02 // of a rounding
+	if share := labeled.Rounding(time); share < labeled.Rounding(rate) {
+		r.p.Compare(r.line, "the rate of "+what, v, 1/t, slack*(labeled.HalfDigit(rate)+share/t), "the time of an operation",
+			"")
+		return 1 / t, nil
+	}
+	if v > 0 {
+		r.p.Compare(r.line, "the time of "+what, t, 1/v, slack*(labeled.HalfDigit(time)+labeled.Rounding(rate)/v),
+			"its operations per second", "")
+	}
+	return v, nil
 }
 
-// addCounts keeps numbers of operations per second.
-func (r *reader) addCounts(algorithm string, operations, words []string) {
+// addCounts keeps numbers of operations per second. times are those of an operation, if the file has them.
+func (r *reader) addCounts(algorithm string, operations, words, times []string) {
 	rec := r.emptyRecord(algorithm, "")
 	for i, word := range words {
 		v, err := labeled.Decimal(word)
+		if len(times) > 0 {
+			v, err = r.lessRounded(algorithm+" "+operations[i], times[i], word)
+		}
 		switch {
 		case err != nil || !(v > 0):
 			r.p.LeaveOut(r.line, "%q has no rate of %s (%.20q)", algorithm, operations[i], word)
@@ -274,5 +283,5 @@ func (r *reader) machine(f []string) {
 			return
 		}
 	}
-	r.addCounts(name, k.operations, rates)
+	r.addCounts(name, k.operations, rates, nil)
 }
