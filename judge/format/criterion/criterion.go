@@ -121,6 +121,7 @@ func (r *reader) readJSONFile(data []byte, isSample bool) {
 		Mean       *estimate  `json:"mean"`
 		Median     *estimate  `json:"median"`
 		Stddev     *estimate  `json:"std_dev"`
+		Deviation  *estimate  `json:"median_abs_dev"`
 	}
 	if err := d.Value(&x); err != nil {
 		r.p.AddError(err)
@@ -129,6 +130,11 @@ func (r *reader) readJSONFile(data []byte, isSample bool) {
 	id, saved := benchmarkOfPath(r.name)
 	if isSample {
 		r.addSamples(line, id, saved, x.Iterations, x.Times, "ns")
+		return
+	}
+	if x.Stddev == nil && x.Deviation == nil {
+		r.p.LeaveOut(line, "the estimates of %q are changes relative to an earlier run (folder change) and no times; use "+
+			"the folders new and base", id)
 		return
 	}
 	r.p.WarnNulls(d, line, id, "mean.point_estimate", "median.point_estimate")
