@@ -372,8 +372,11 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 		}
 		file, err := f.Read(x.path, data)
 		if err != nil {
-			head := data[:min(len(data), format.HeadBytes)]
-			problems = append(problems, cmp.Or(format.SummaryError(formatall.Formats(), x.path, head), err).Error())
+			// The reader knows best what is wrong in a file of its own program.
+			if head := data[:min(len(data), format.HeadBytes)]; !f.Recognizes(head) {
+				err = cmp.Or(format.SummaryError([]format.Format{f}, x.path, head), err)
+			}
+			problems = append(problems, err.Error())
 			continue
 		}
 		for i, text := range file.Warnings {
@@ -386,9 +389,9 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 		} else {
 			paths[sum] = x.path
 		}
-		if half := data[:len(data)/2]; len(half) > 0 && bytes.Equal(half, data[len(half):]) {
-			file.Warnings = append(file.Warnings, x.path+" contains the same text twice. Values that are listed twice are not "+
-				"independent, so the intervals are too narrow.")
+		if n := copies(data); n > 1 {
+			file.Warnings = append(file.Warnings, fmt.Sprintf("%s contains the same text %d times. Values that are listed "+
+				"more than once are not independent, so the intervals are too narrow.", x.path, n))
 		}
 		file.Warnings = append(file.Warnings, x.cutShort()...)
 		out = append(out, series.Source{Name: x.name, Path: x.path, File: file})
@@ -397,4 +400,20 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 		return nil, fault.New(fault.Invalid, "%s", strings.Join(problems, "\n"))
 	}
 	return out, nil
+}
+
+// copies returns how many times a file consists of the same lines: 1 if it was not appended to itself.
+func copies(data []byte) int {
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		data = append(data, '\n') // the last copy may lack it
+	}
+	for end := 0; ; {
+		line := bytes.IndexByte(data[end:], '\n') + 1
+		if end += line; line == 0 || end > len(data)/2 {
+			return 1
+		}
+		if len(data)%end == 0 && bytes.Equal(data[:len(data)-end], data[end:]) {
+			return len(data) / end
+		}
+	}
 }

@@ -142,10 +142,12 @@ func TestWhatWasLeftOutIsMissing(t *testing.T) {
 func TestSuspiciousFiles(t *testing.T) {
 	const (
 		bench = "BenchmarkA-2 10 5 ns/op\n"
+		other = "BenchmarkA-2 10 6 ns/op\n"
 		table = "block,position,contender,workload,metric,unit,better,value\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,2"
 		json  = `{"results":[{"command":"a","times":[1,2]}]}`
 		cut   = "does not end with a newline. It may be"
-		twice = "contains the same text twice."
+		twice = "contains the same text 2 times."
+		three = "contains the same text 3 times."
 	)
 	for name, x := range map[string]struct{ text, want string }{
 		"cut number":       {bench + "BenchmarkA-2 10 5 ns/op 12 B/op", cut},
@@ -157,9 +159,11 @@ func TestSuspiciousFiles(t *testing.T) {
 		"JSON and newline": {"\ufeff" + json + "\n", ""},
 		"cut events":       {`{"Action":"output","Output":"BenchmarkA-2 10 5 ns/op\n"}` + "\n" + `{"Action":"outp`, cut},
 		"twice":            {bench + bench, twice},
+		"three times":      {bench + other + bench + other + bench + other, three},
+		"equal parts":      {bench + other + bench, ""},
 	} {
 		out, stderr, code := called(t, "analyse", file(t, "x.txt", x.text))
-		for _, warning := range []string{cut, twice} {
+		for _, warning := range []string{cut, twice, three} {
 			has := strings.Contains(strings.Join(strings.Fields(out), " "), warning)
 			if code != 0 || has != (warning == x.want) {
 				t.Errorf("%s: %q is there: %v\n%s%s", name, warning, has, out, stderr)
@@ -183,5 +187,44 @@ func TestWarningsNameTheirFile(t *testing.T) {
 	if code != 0 || strings.Count(out, "was built for debugging") != 1 ||
 		!strings.Contains(out, `"`+debug+`: The library of Google Benchmark was built for debugging`) {
 		t.Errorf("%s, %s, %d", out, stderr, code)
+	}
+}
+
+// The last copy may lack the end of its line, and a part of a copy is none.
+func TestCopies(t *testing.T) {
+	for text, want := range map[string]int{"": 1, "a\n": 1, "a\nb\n": 1, "a\na\n": 2, "a\nb\na\nb": 2, "a\nb\na\n": 1,
+		"a\nb\nb\na\nb\nb\na\nb\nb\n": 3, "aa\n": 1, "\n\n\n": 3} {
+		if got := copies([]byte(text)); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+// A reader that was chosen, or that recognizes a file, says itself what is wrong in it.
+func TestTheReaderExplainsItsOwnFiles(t *testing.T) {
+	const (
+		sysbench = "sysbench 1.1.0 (using bundled LuaJIT)\n\nRunning the test with following options:\n" +
+			"Number of threads: 4\n\nThroughput:\n         read:  IOPS=0.00 0.00 MiB/s (0.00 MB/s)\n" +
+			"         write: IOPS=9057.41 88.45 MiB/s (92.75 MB/s)\n"
+		fio = "a: (g=0): rw=randread, bs=(R) 4096B-4096B\nfio-3.33\n{\n  \"fio version\" : \"fio-3.33\",\n  \"jobs\" : [\n"
+	)
+	for _, x := range []struct{ from, text, not string }{
+		{"", sysbench, "the text of fio"},
+		{"sysbench", sysbench, "the text of fio"},
+		{"", fio, "the text of fio"},
+		{"go", "Benchmark 1: sleep 0.1\n  Time (mean ± σ):     102.2 ms ±   0.5 ms\n", "the text of hyperfine"},
+	} {
+		args := []string{"analyse", file(t, "x.txt", x.text)}
+		if x.from != "" {
+			args = append(args, "--from", x.from)
+		}
+		_, stderr, code := called(t, args...)
+		if code != 2 || !strings.Contains(stderr, "x.txt:") || strings.Contains(stderr, x.not) {
+			t.Errorf("--from %q: %d, %s", x.from, code, stderr)
+		}
+	}
+	_, stderr, _ := called(t, "analyse", file(t, "x.txt", fio))
+	if !strings.Contains(stderr, "the JSON ends too early") {
+		t.Error(stderr)
 	}
 }
