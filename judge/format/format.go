@@ -82,15 +82,22 @@ type Summary struct {
 }
 
 // SummaryError returns an error that says which program wrote a file with this head, and
-// how to write one that Read can use; nil if the head is of no known summary.
+// what to do; nil if the head is of no summary of a format in all, and not Foreign.
 func SummaryError(all []Format, name string, head []byte) error {
+	refuse := func(what, fix string) error {
+		return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is %s, which analyse does not read", name, what), fix)
+	}
 	for _, f := range all {
 		d := f.Doc()
 		for _, s := range d.Summaries {
 			if s.Head.Match(head) {
-				return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is %s, which analyse does not read", name, s.What),
-					cmp.Or(s.Fix, "write the file with "+d.Program))
+				return refuse(s.What, cmp.Or(s.Fix, "write the file with "+d.Program))
 			}
+		}
+	}
+	for _, s := range Foreign {
+		if s.Head.Match(head) {
+			return refuse(s.What, "make a table of the numbers as bakeoff analyse --help shows")
 		}
 	}
 	return nil

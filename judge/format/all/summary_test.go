@@ -53,6 +53,21 @@ var summaries = []struct{ format, what, head string }{
 	{"pytest", "the CSV of pytest-benchmark", "name,param:size,min,max,mean,stddev,rounds,median,iqr,ops\n"},
 	{"redis", "the text of redis-benchmark", "====== SET ======\n  100000 requests completed in 1.00 seconds\n"},
 	{"redis", "the text of redis-benchmark", "PING_INLINE: 99009.90 requests per second, p50=0.263 msec\n"},
+	{"", "the text of ApacheBench", "This is ApacheBench, Version 2.3 <$Revision: 1903618 $>\nBenchmarking localhost\n"},
+	{"", "the text of hey", "\nSummary:\n  Total:\t2.0174 secs\n  Slowest:\t0.0812 secs\n  Fastest:\t0.0004 secs\n"},
+	{"", "the output of oha", "Summary:\n  Success rate:\t100.00%\n  Total:\t2.0011 secs\n"},
+	{"", "the output of oha", `{"summary":{"successRate":1.0,"total":2.0011,"slowest":0.0055}}`},
+	{"", "the output of k6", "     http_req_duration..............: avg=4.05ms min=349.31µs med=3.55ms\n"},
+	{"", "the output of k6", "metric_name,timestamp,metric_value,check,error\nhttp_reqs,1785325560,1.000000,,\n"},
+	{"", "the output of k6", `{"metric":"http_reqs","type":"Point","data":{"value":1}}` + "\n"},
+	{"", "the output of k6", `{"metrics":{"http_reqs":{"count":9},"http_req_duration":{"avg":12.3}}}`},
+	{"", "the output of iperf3", "[ ID] Interval           Transfer     Bitrate         Retr  Cwnd\n"},
+	{"", "the output of iperf3", "{\n\t\"start\":\t{\n\t\t\"connected\":\t[],\n\t\t\"version\":\t\"iperf 3.12\"}}"},
+	{"", "the text of perf stat", "\n Performance counter stats for 'sleep 1':\n\n  0.52 msec task-clock\n"},
+	{"", "the output of time", "\tCommand being timed: \"sleep 1\"\n\tUser time (seconds): 0.00\n"},
+	{"", "the output of time", "\nreal\t0m1.234s\nuser\t0m1.000s\nsys\t0m0.100s\n"},
+	{"", "the output of vegeta", "Requests      [total, rate, throughput]  6000, 100.02, 98.45\n"},
+	{"", "the output of vegeta", `{"latencies":{"total":42,"mean":1,"50th":1,"max":1},"rate":100}`},
 	{"wrk", "the text of autocannon", "Running 10s test @ http://localhost:3000\n10 connections\n\n┌─────────┬──────┐\n"},
 }
 
@@ -72,6 +87,11 @@ func TestSummariesAreNamed(t *testing.T) {
 			if _, err := got[0].Read("x.txt", []byte(s.head)); err == nil {
 				t.Errorf("%q is read as %s", s.head, got[0].Doc().Name)
 			}
+		}
+	}
+	for _, s := range format.Foreign {
+		if !seen[s.What] {
+			t.Errorf("no test has %s", s.What)
 		}
 	}
 	for _, f := range Formats() {

@@ -40,7 +40,7 @@ func (fio) Doc() format.Doc {
 			"A repetition is another file. A file has the time at which fio ended.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the text of fio", Head: lazy.Compile(`(?m)^\S.*: \(g=\d+\): rw=|^ +(?:read|write|trim) *: IOPS=`)},
+			{What: "the text of fio", Head: lazy.Compile(`(?m)^\S.*: \(g=\d+\): rw=|^ +(?:read|write|trim) *: IOPS=\S+, BW=`)},
 		},
 		Source: []string{"https://fio.readthedocs.io/en/latest/fio_doc.html#json-output",
 			"https://fio.readthedocs.io/en/latest/fio_doc.html#terse-output"},
