@@ -95,6 +95,12 @@ func (l *linter) absent(source string) bool {
 	return false
 }
 
+// differ reports whether two sources are known to name different devices.
+func (l *linter) differ(a, b string) bool {
+	x, y := l.deviceOf(a), l.deviceOf(b)
+	return x != "" && y != "" && x != y || l.absent(a) && y != "" || l.absent(b) && x != ""
+}
+
 // knowsUUIDs reports whether the UUID of each device with content is known.
 func (l *linter) knowsUUIDs() bool {
 	for _, b := range l.Blkid {

@@ -124,7 +124,18 @@ func TestCleanDisks(t *testing.T) {
 			m.write("etc/xbps.d/kernel/10.txt", "ignorepkg=linux\nignorepkg=linux-headers\n")
 		}),
 		"void, another DHCP client": change(voidMachine(), func(m *machine) { m.Services = []string{"dhcpcd-eth0", "dbus"} }),
-		"swap without a name":       change(voidMachine(), func(m *machine) { m.Swaps[0] = installed.Swap{} }),
+		"crypttab of the initramfs by another name": change(voidMachine(), func(m *machine) {
+			line := "cryptswap /dev/disk/by-id/nvme-eui.1-part2 /boot/volume.key luks\n"
+			m.image(func(i *installed.Initramfs) { i.Crypttab = &line })
+		}),
+		"debian 13, backports for other packages": change(debianMachine(), func(m *machine) {
+			m.write("etc/apt/sources.list", "deb http://deb.debian.org/debian trixie-backports main\n")
+		}),
+		"debian 12, GRUB, unknown mounts and compatibility": change(grubMachine(), func(m *machine) {
+			delete(m.Pools["bpool"].Props, "compatibility")
+			m.Mounts = m.Mounts[:1]
+		}),
+		"swap without a name": change(voidMachine(), func(m *machine) { m.Swaps[0] = installed.Swap{} }),
 	} {
 		checkClean(t, name, m)
 	}
@@ -251,11 +262,11 @@ func TestFixesOfDisks(t *testing.T) {
 		}, "swap-on-zvol", "etc/fstab", "Use a partition for swap."},
 		{voidMachine, func(m *machine) {
 			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\nUUID=AAAA-0001 /boot/efi auto umask=0077 0 0\n")
-		}, "esp-mount-options", "etc/fstab", "Add nofail to the options of /boot/efi."},
+		}, "esp-mount-options", "etc/fstab", "Add nofail to the end of the options of /boot/efi."},
 		{voidMachine, func(m *machine) {
 			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\n"+
 				"UUID=AAAA-0001 /boot/efi vfat fmask=0077,umask=0022,nofail 0 0\n")
-		}, "esp-mount-options", "etc/fstab", "Add umask=0077 to the options of /boot/efi."},
+		}, "esp-mount-options", "etc/fstab", "Add umask=0077 to the end of the options of /boot/efi."},
 		{voidMachine, func(m *machine) { m.Services = []string{"NetworkManager", "dhcpcd-eth0", "dbus"} },
 			"services-conflict", "services", "rm /etc/runit/runsvdir/default/dhcpcd-eth0"},
 		{grubMachine, func(m *machine) {

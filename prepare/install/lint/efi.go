@@ -123,7 +123,7 @@ func (l *linter) checkEntries() {
 				where,
 				fmt.Sprintf("Boot%s (%s) names the partition %s, which is on no disk.",
 					e.Number, e.Label, e.PartUUID),
-				fmt.Sprintf("efibootmgr -b %s -B, and make the entry again", e.Number),
+				"efibootmgr -b "+shell.Quote(e.Number)+" -B, and make the entry again",
 			)
 			continue
 		}
@@ -190,7 +190,7 @@ func (l *linter) withoutDoubles() (out []installed.EFIEntry) {
 			keep, drop = e, first
 		}
 		out[i] = keep
-		fix := fmt.Sprintf("efibootmgr -b %s -B", drop.Number)
+		fix := "efibootmgr -b " + shell.Quote(drop.Number) + " -B"
 		if l.EFI.Order == nil || keep.Active == nil || drop.Active == nil {
 			fix = "Delete the one that the firmware does not use (efibootmgr -b NUMBER -B)."
 		}
@@ -211,7 +211,7 @@ func (l *linter) activation(idle []installed.EFIEntry) string {
 	var commands, order []string
 	for _, e := range idle {
 		if isUnset(e.Active) {
-			commands = append(commands, "efibootmgr -b "+e.Number+" -a")
+			commands = append(commands, "efibootmgr -b "+shell.Quote(e.Number)+" -a")
 		}
 		if l.EFI.Order != nil && !slices.Contains(l.EFI.Order, e.Number) {
 			order = append(order, e.Number)
@@ -223,7 +223,7 @@ func (l *linter) activation(idle []installed.EFIEntry) string {
 				order = append(order, n)
 			}
 		}
-		commands = append(commands, "efibootmgr -o "+strings.Join(order, ","))
+		commands = append(commands, "efibootmgr -o "+shell.Quote(strings.Join(order, ",")))
 	}
 	return strings.Join(commands, "; ")
 }
@@ -515,6 +515,6 @@ func (l *linter) checkESPMount(e fstabEntry) {
 	}
 	if len(add) > 0 {
 		l.report("esp-mount-options", Warning, "etc/fstab", fmt.Sprintf("%s: %s.", e.target, strings.Join(why, "; ")),
-			"Add "+strings.Join(add, ",")+" to the options of "+e.target+".")
+			"Add "+strings.Join(add, ",")+" to the end of the options of "+e.target+".")
 	}
 }

@@ -266,8 +266,7 @@ func (l *linter) checkInitramfs() {
 					"crypttab in the initramfs has no entry "+l.resume.name+": the swap stays closed.",
 					l.rebuild(),
 				)
-			case !strings.EqualFold(inside[k].source, l.resume.source) &&
-				l.deviceOf(inside[k].source) != l.deviceOf(l.resume.source):
+			case l.differ(inside[k].source, l.resume.source):
 				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it opens "+
 					inside[k].source+", and the system "+l.resume.source+".", l.rebuild())
 			case inside[k].key != l.resume.key && inside[k].key != l.resume.keyInImage():

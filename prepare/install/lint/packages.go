@@ -28,8 +28,8 @@ func (l *linter) checkKernels() {
 		switch {
 		case isUnset(k.ZFSModule):
 			l.report("kernel-without-zfs", severity, k.Image, fmt.Sprintf(
-				"Linux %s has no ZFS module, and cannot mount the root. OpenZFS %s may be too old for it, or its "+
-					"headers are missing.", k.Version, l.Tools["zfs"]),
+				"Linux %s has no ZFS module, and cannot mount the root. %s may be too old for it, or its "+
+					"headers are missing.", k.Version, strings.TrimSpace("OpenZFS "+l.Tools["zfs"])),
 				"Install kernel, headers and ZFS from one suite, and run dkms autoinstall; or remove the kernel.")
 		case len(l.UKI) == 0 && (k.Initramfs == "" && l.isAlone(k) || k.Initramfs != "" &&
 			(!known && l.root != nil && !l.exists(k.Initramfs) || !paired(k))):
@@ -440,18 +440,14 @@ func (l *linter) checkDebian() {
 			break
 		}
 	}
-	contrib := false // zfs-fuse, for example, is in main
-	for _, name := range []string{"zfsutils-linux", "zfs-dkms", "zfs-dracut", "zfs-initramfs", "zfs-zed"} {
-		contrib = contrib || l.Packages[name] != ""
-	}
-	l.checkAPT(contrib, has("intel-microcode") || has("amd64-microcode"))
+	l.checkAPT()
 }
 
 // fromBackports returns what installs ZFS from backports.
 func (l *linter) fromBackports() string {
 	for _, s := range l.aptSources() {
 		for _, suite := range s.suites {
-			if s.ofDebian() && strings.HasSuffix(suite, "-backports") {
+			if s.ofDebian() && isBackports(suite) {
 				return shell.Quote("apt-get", "install", "-t", suite, "zfs-dkms", "zfsutils-linux")
 			}
 		}
@@ -528,6 +524,8 @@ func (s aptSource) ofDebian() bool {
 	})
 }
 
+func isBackports(suite string) bool { return strings.HasSuffix(suite, "-backports") }
+
 // hasComponent reports whether a source of Debian has a component of one of the suites.
 func hasComponent(sources []aptSource, suites []string, component string) bool {
 	return slices.ContainsFunc(sources, func(s aptSource) bool {
@@ -537,21 +535,31 @@ func hasComponent(sources []aptSource, suites []string, component string) bool {
 }
 
 // checkAPT checks that the updates of what is installed are found.
-func (l *linter) checkAPT(zfs, microcode bool) {
+func (l *linter) checkAPT() {
 	sources := l.aptSources()
 	for _, need := range []struct {
 		component, what string
-		needed          bool
-	}{{"contrib", "ZFS", zfs}, {"non-free-firmware", "the microcode", microcode}} {
-		if !need.needed {
+		packages        []string // zfs-fuse, for example, is in main
+	}{{"contrib", "ZFS", []string{"zfsutils-linux", "zfs-dkms", "zfs-dracut", "zfs-initramfs", "zfs-zed"}},
+		{"non-free-firmware", "the microcode", []string{"intel-microcode", "amd64-microcode"}}} {
+		needed, backported := false, false
+		for _, name := range need.packages {
+			v := l.Packages[name]
+			needed, backported = needed || v != "", backported || strings.Contains(v, "~bpo")
+		}
+		if !needed {
 			continue
 		}
 		for _, s := range sources {
-			if s.ofDebian() && slices.Contains(s.components, "main") &&
-				!hasComponent(sources, s.suites, need.component) {
+			suites := slices.Clone(s.suites)
+			if !backported { // apt takes nothing from there unasked
+				suites = slices.DeleteFunc(suites, isBackports)
+			}
+			if s.ofDebian() && len(suites) > 0 && slices.Contains(s.components, "main") &&
+				!hasComponent(sources, suites, need.component) {
 				l.report("apt-component-missing", Warning, s.file, fmt.Sprintf(
 					"%s lacks the component %s: %s is not updated from there.",
-					strings.Join(s.suites, " "),
+					strings.Join(suites, " "),
 					need.component,
 					need.what,
 				),

@@ -105,7 +105,7 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 		if ok && older(version, set) && !l.knowsAll(version, set) {
 			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
 				"The next zpool upgrade enables features up to %s, which %s does not know.", set, reader),
-				fmt.Sprintf("zpool set compatibility=openzfs-%s-linux %s", majorMinor(version), shell.Quote(name)))
+				"zpool set compatibility="+shell.Quote("openzfs-"+majorMinor(version)+"-linux", name))
 		}
 	}
 }
@@ -284,6 +284,9 @@ func (l *linter) checkGRUB() {
 		name = "bpool"
 	}
 	if name == "" {
+		if l.Mounts == nil || l.Datasets == nil {
+			return // unknown
+		}
 		for _, m := range l.Mounts {
 			if m.Target == "/boot" && m.Type != "zfs" {
 				return // GRUB reads no pool
@@ -321,6 +324,7 @@ func (l *linter) checkGRUB() {
 		l.report("pool-features-beyond-loader", Error, featureOf(name, unknown[0]), fmt.Sprintf(
 			"%s does not know %s of the pool with /boot.", strings.TrimSpace("GRUB "+version), strings.Join(unknown, ", ")),
 			fmt.Sprintf("Make %s again with compatibility=%s.", name, set))
+	case c == "": // unknown
 	case !strings.Contains(c, "grub2") && c != "legacy" && !strings.Contains(c, "/"):
 		l.report("grub-pool-compatibility", Warning, name+" compatibility",
 			"The next zpool upgrade enables features that GRUB cannot read: the system then no longer starts.", fix)
