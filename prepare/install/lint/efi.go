@@ -54,7 +54,7 @@ func (l *linter) moduleRefused() string {
 		case *k.ZFSModuleKey == "":
 			return "the ZFS module of Linux " + k.Version + " is not signed, so the kernel does not load it"
 		case dkms && l.Firmware.MOK != nil && !slices.ContainsFunc(l.Firmware.MOK, func(c installed.Certificate) bool {
-			return strings.EqualFold(c.Serial, *k.ZFSModuleKey)
+			return c.Serial == "" || strings.EqualFold(c.Serial, *k.ZFSModuleKey)
 		}):
 			return "the ZFS module of Linux " + k.Version + " is signed with the key " + *k.ZFSModuleKey +
 				", which is not enrolled, so the kernel does not load it"
@@ -110,8 +110,11 @@ func (l *linter) checkEntries() {
 	ours := map[string]bool{} // the partitions from which the firmware may start
 	for _, e := range l.withoutDoubles() {
 		if e.Loader == "" || e.PartUUID == "" {
-			tried = tried || e.PartUUID != "" && !l.isIdle(e) // by the fallback path
-			unplaced = unplaced || e.Loader != ""
+			unplaced = unplaced || e.Loader != "" || e.Number == ""
+			if e.PartUUID != "" && !l.isIdle(e) { // by the fallback path
+				ours[strings.ToLower(e.PartUUID)] = true
+				tried = true
+			}
 			continue
 		}
 		if l.knowsPartitions() && !slices.ContainsFunc(l.allPartitions(), func(p installed.Partition) bool {
@@ -203,7 +206,7 @@ func (l *linter) withoutDoubles() (out []installed.EFIEntry) {
 
 // isIdle reports whether the firmware is known not to try an entry by itself.
 func (l *linter) isIdle(e installed.EFIEntry) bool {
-	return isUnset(e.Active) || l.EFI.Order != nil && !slices.Contains(l.EFI.Order, e.Number)
+	return isUnset(e.Active) || l.EFI.Order != nil && e.Number != "" && !slices.Contains(l.EFI.Order, e.Number)
 }
 
 // activation returns the commands after which the firmware tries entries.
@@ -424,7 +427,7 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 		for _, f := range slices.Sorted(maps.Keys(want)) {
 			fallback := !hasFile(have, f) && strings.EqualFold(f, "EFI/BOOT/"+fallbackLoaders[l.OS.Arch])
 			// The loader gives each ESP a seed of its own. The fallback is fallback-loader-missing.
-			if have[f] != want[f] && !fallback && !strings.EqualFold(path.Base(f), "random-seed") {
+			if !sameDigest(have, want, f) && !fallback && !strings.EqualFold(path.Base(f), "random-seed") {
 				differ = append(differ, f)
 			}
 		}
@@ -434,6 +437,13 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 				strings.Join(differ, ", "), first.Device), "Copy the files, under another name first, and compare.")
 		}
 	}
+}
+
+// sameDigest reports whether a file is in two file systems, and is not known to differ.
+func sameDigest(a, b map[string]string, name string) bool {
+	x, inA := a[name]
+	y, inB := b[name]
+	return inA == inB && (x == y || x == "" || y == "")
 }
 
 // checkFstab checks the lines of fstab.

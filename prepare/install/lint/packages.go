@@ -103,7 +103,7 @@ func (l *linter) checkUnifiedImages() {
 			)
 		}
 	}
-	if !have && newest.Image != "" {
+	if !have && newest.Image != "" && newest.Version != "" {
 		l.report(
 			"kernel-without-uki",
 			Error,
@@ -191,7 +191,8 @@ func (l *linter) checkVoid() {
 	l.checkVoidDesktop()
 	v := assignments(l.text("etc/rc.conf"), map[string]string{})
 	configured, known := l.xbpsConfig()
-	nonfree := !known || l.Packages["void-repo-nonfree"] != ""
+	_, nonfree := l.Packages["void-repo-nonfree"]
+	nonfree = nonfree || !known
 	for _, line := range configured {
 		nonfree = nonfree || strings.Contains(line.text, "/nonfree")
 	}
@@ -287,7 +288,7 @@ func (l *linter) checkVoidKernel() {
 		)
 	}
 	for _, name := range series {
-		if l.Packages[name+"-headers"] == "" {
+		if _, ok := l.Packages[name+"-headers"]; !ok {
 			l.report(
 				"kernel-headers-missing",
 				Error,

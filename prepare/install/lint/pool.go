@@ -314,7 +314,8 @@ func (l *linter) checkGRUB() {
 	}
 	var unknown []string
 	for _, f := range slices.Sorted(maps.Keys(p.Features)) {
-		if p.Features[f] != "disabled" && !slices.Contains(known, strings.TrimPrefix(f, "feature@")) {
+		if slices.Contains([]string{"enabled", "active"}, p.Features[f]) &&
+			!slices.Contains(known, strings.TrimPrefix(f, "feature@")) {
 			unknown = append(unknown, f)
 		}
 	}

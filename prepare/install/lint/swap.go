@@ -151,7 +151,7 @@ func (l *linter) checkResumeArgument() {
 	case resume == "none":
 		l.report("resume-off", Error, at, "resume=none: nothing looks for the hibernation image, and it is lost.",
 			"Write resume="+l.swapDevice()+".")
-	case !ok && !l.mayResumeByFirmware():
+	case !ok && l.tool != "" && !l.mayResumeByFirmware():
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
 			"Add resume="+l.swapDevice()+".")
 	case ok && !isFile && !l.isSwap(resume) && !l.mayBeSwap(resume):
@@ -234,12 +234,6 @@ func (l *linter) luksArgument(argument string) (uuid, name string) {
 		uuid, name, _ = strings.Cut(value, "=")
 	}
 	return uuid, name
-}
-
-// argumentIs reports whether an argument is there, without a value or with a true one.
-func argumentIs(cmdline, name string) bool {
-	v, ok := argument(cmdline, name)
-	return ok && (v == "" || v == "1" || v == "yes" || v == "y")
 }
 
 // mayResumeByFirmware reports whether systemd may find the image by an EFI variable.
