@@ -60,6 +60,10 @@ func TestCleanDisks(t *testing.T) {
 			m.Blkid["/dev/mapper/vg--0-swap"] = m.Blkid["/dev/nvme0n1p2"]
 			m.Blkid["/dev/nvme0n1p2"] = map[string]string{"TYPE": "LVM2_member", "UUID": "a"}
 		}),
+		"a second swap with a random key": change(voidMachine(), func(m *machine) {
+			m.write("etc/crypttab", string(m.files["etc/crypttab"].Data)+"fast PARTUUID="+poolID+" /dev/urandom swap\n")
+			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/mapper/fast", Size: 99 * gibi})
+		}),
 		"a unit for the swap": change(debianMachine(), func(m *machine) {
 			m.write("etc/fstab", "UUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
 			m.write("etc/systemd/system/dev-mapper-cryptswap.swap", "[Swap]\nWhat=/dev/mapper/cryptswap\n")
@@ -233,6 +237,13 @@ func TestFixesOfDisks(t *testing.T) {
 		}, "label-stale", "/dev/nvme0n1", "With wipefs of util-linux 2.41 or later, as earlier versions miss labels of " +
 			"ZFS: wipefs --all --force --types zfs_member /dev/nvme0n1; not zpool labelclear, which can remove the " +
 			"partition table"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", string(m.files["etc/crypttab"].Data)+"fast PARTUUID="+poolID+" /dev/urandom swap\n")
+			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/mapper/fast", Size: 99 * gibi})
+			resumeBy(m, "/dev/mapper/fast")
+		}, "swap-key-random", "etc/crypttab", "Give the swap a LUKS header and a key that stays."},
+		{oldDebianMachine, func(m *machine) { m.write("etc/initramfs-tools/conf.d/resume", "RESUME=none\n") },
+			"resume-off", "etc/initramfs-tools/conf.d/resume", "Write RESUME=/dev/mapper/cryptswap."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "/dev/sda9") }, "resume-wrong", voidRoot + " " + propCommandLine,
 			"Write resume=UUID=" + swapUUID + "."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "PARTUUID="+poolID) }, "resume-wrong",

@@ -34,7 +34,10 @@ func (l *linter) checkSwap() {
 	if !l.Hibernation {
 		return
 	}
-	if e := l.randomSwap(); e != nil {
+	cmdline, _ := l.arguments()
+	resume, named := argument(cmdline, "resume")
+	largest, other := l.largestSwap()
+	if e := l.randomSwap(); e != nil && (!other || named && l.deviceOf(resume) == e.device()) {
 		l.report("swap-key-random", Error, "etc/crypttab",
 			"Each start encrypts "+e.name+" with a new key: a hibernation image cannot be read.",
 			"Give the swap a LUKS header and a key that stays.")
@@ -48,16 +51,14 @@ func (l *linter) checkSwap() {
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
-	largest, ok := l.largestSwap()
-	if !ok {
+	if !other {
 		l.report("swap-missing", Error, "swap", "The system should hibernate, and its only swap is in memory (zram).",
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
-	cmdline, _ := l.arguments()
-	if v, ok := argument(cmdline, "resume"); ok {
+	if named {
 		for _, s := range l.diskSwaps() {
-			if l.names(v, s) {
+			if l.names(resume, s) {
 				largest = s // the only one that gets the image
 			}
 		}
@@ -135,13 +136,14 @@ func (l *linter) checkResumeArgument() {
 			return
 		}
 	}
-	resume, ok := argument(cmdline, "resume")
-	at := args.at("resume")
+	name := "resume"
+	resume, ok := argument(cmdline, name)
+	at := args.at(name)
 	if !ok && l.tool == "initramfs-tools" {
 		for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"},
 			files(l.root, "etc/initramfs-tools/conf.d", "")...) {
 			if v := assignments(l.text(f), map[string]string{})["RESUME"]; v != "" {
-				resume, ok, at = v, true, f
+				name, resume, ok, at = "RESUME", v, true, f
 			}
 		}
 	}
@@ -149,16 +151,16 @@ func (l *linter) checkResumeArgument() {
 	switch {
 	case l.tool == "initramfs-tools" && (!ok || resume == "auto"): // the largest active swap
 	case resume == "none":
-		l.report("resume-off", Error, at, "resume=none: nothing looks for the hibernation image, and it is lost.",
-			"Write resume="+l.swapDevice()+".")
+		l.report("resume-off", Error, at, name+"=none: nothing looks for the hibernation image, and it is lost.",
+			"Write "+name+"="+l.swapDevice()+".")
 	case !ok && l.tool != "" && !l.mayResumeByFirmware():
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
 			"Add resume="+l.swapDevice()+".")
 	case ok && !isFile && !l.isSwap(resume) && !l.mayBeSwap(resume):
-		l.report("resume-wrong", Error, at, "resume="+resume+" is not the swap "+l.swapDevice()+".",
-			"Write resume="+l.swapDevice()+".")
+		l.report("resume-wrong", Error, at, name+"="+resume+" is not the swap "+l.swapDevice()+".",
+			"Write "+name+"="+l.swapDevice()+".")
 	}
-	l.checkLUKSArguments(cmdline, where)
+	l.checkLUKSArguments(args)
 }
 
 // isFalse reports whether systemd and dracut read a value as false.
@@ -167,14 +169,14 @@ func isFalse(v string) bool {
 }
 
 // checkLUKSArguments checks that the arguments open the swap.
-func (l *linter) checkLUKSArguments(cmdline, where string) {
+func (l *linter) checkLUKSArguments(args kernelArguments) {
 	const fix = "Write the UUID that blkid shows for the swap partition."
 	if l.tool == "initramfs-tools" {
 		return // it reads none of them
 	}
 	for _, name := range []string{"rd.luks", "luks"} {
-		if v, ok := argument(cmdline, name); ok && isFalse(v) && l.resume != nil {
-			l.report("luks-off", Error, where, name+"="+v+" opens no LUKS partition: the swap stays closed.",
+		if v, ok := argument(args.line, name); ok && isFalse(v) && l.resume != nil {
+			l.report("luks-off", Error, args.at(name), name+"="+v+" opens no LUKS partition: the swap stays closed.",
 				"Remove "+name+"="+v+".")
 			return
 		}
@@ -186,7 +188,7 @@ func (l *linter) checkLUKSArguments(cmdline, where string) {
 		}
 	}
 	other, opened, named := "", false, false
-	for f := range strings.FieldsSeq(cmdline) {
+	for f := range strings.FieldsSeq(args.line) {
 		uuid, name := l.luksArgument(f)
 		if full := l.startOfUUID(uuid); full != "" && l.tool == "dracut" && !l.systemd() {
 			uuid = full // dracut without systemd compares the beginning
@@ -194,7 +196,8 @@ func (l *linter) checkLUKSArguments(cmdline, where string) {
 		switch {
 		case uuid == "" || !l.knowsUUIDs():
 		case !l.hasUUID("crypto_LUKS", uuid):
-			l.report("luks-uuid-wrong", Error, where, "No LUKS partition has the UUID "+uuid+": the swap stays closed.", fix)
+			l.report("luks-uuid-wrong", Error, args.at(f), "No LUKS partition has the UUID "+uuid+": the swap stays closed.",
+				fix)
 			return
 		case strings.EqualFold(swap, uuid):
 			opened, named = true, named || name != ""
@@ -209,16 +212,16 @@ func (l *linter) checkLUKSArguments(cmdline, where string) {
 		l.report(
 			"luks-uuid-wrong",
 			Error,
-			where,
+			args.at("rd.luks.uuid"),
 			"Only the partition "+other+" is opened, and the swap is "+l.resume.source+".",
 			fix,
 		)
 		return
 	}
 	for _, name := range []string{"rd.luks.crypttab", "luks.crypttab"} {
-		if v, ok := argument(cmdline, name); ok && isFalse(v) && l.systemd() && !named {
-			l.report("luks-crypttab-off", Error, where, name+"="+v+" ignores crypttab: the swap stays closed, or has another "+
-				"name than "+l.resume.name+".", "Remove "+name+"="+v+".")
+		if v, ok := argument(args.line, name); ok && isFalse(v) && l.systemd() && !named {
+			l.report("luks-crypttab-off", Error, args.at(name), name+"="+v+" ignores crypttab: the swap stays closed, or has "+
+				"another name than "+l.resume.name+".", "Remove "+name+"="+v+".")
 			return
 		}
 	}
@@ -252,9 +255,12 @@ func (l *linter) swapDevice() string {
 	return "DEVICE"
 }
 
-// largestSwap returns the largest active swap on a disk.
+// largestSwap returns the largest active swap on a disk that does not get a new key at each start.
 func (l *linter) largestSwap() (installed.Swap, bool) {
-	disks := l.diskSwaps()
+	entries := l.crypttab()
+	disks := slices.DeleteFunc(l.diskSwaps(), func(s installed.Swap) bool {
+		return slices.ContainsFunc(entries, func(e cryptEntry) bool { return e.random() && e.device() == s.Device })
+	})
 	if len(disks) == 0 {
 		return installed.Swap{}, false
 	}
@@ -308,6 +314,7 @@ func (l *linter) startOfUUID(start string) string {
 // checkCrypttab checks the lines of crypttab for the swap.
 func (l *linter) checkCrypttab() {
 	const where = "etc/crypttab"
+	_, lasts := l.largestSwap()
 	for _, e := range l.crypttab() {
 		isResume := l.resume != nil && e.name == l.resume.name
 		tag, _ := tagOf(e.source)
@@ -318,7 +325,7 @@ func (l *linter) checkCrypttab() {
 		case unstableName(e.source):
 			l.report("crypttab-device-name", Warning, where,
 				e.source+" names another disk if the order of the disks changes.", "Write UUID= with what blkid shows for it.")
-		case l.Hibernation && e.random(): // swap-key-random
+		case l.Hibernation && e.random() && !lasts: // swap-key-random
 		case e.random() && (tag == "UUID" || tag == "LABEL") && !e.hasOffset():
 			l.report("crypttab-uuid-wrong", Error, where, "The first start overwrites "+e.source+
 				" with random data: "+e.name+" is not opened again.", "Write PARTUUID= with what blkid shows for the partition.")
