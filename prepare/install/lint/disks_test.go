@@ -21,6 +21,17 @@ func TestCleanDisks(t *testing.T) {
 		"the states of entries are unknown": change(voidMachine(), func(m *machine) {
 			m.EFI.Entries[0].Active, m.EFI.Entries[1].Active = nil, nil
 		}),
+		"two entries with arguments of their own": change(unifiedMachine(), func(m *machine) {
+			e := m.EFI.Entries[0]
+			e.Number, e.Loader = "0001", `\vmlinuz-6.12`
+			m.ESPFiles[espID]["vmlinuz-6.12"] = "sha256:5"
+			m.EFI.Order = []string{"0000", "0001", "0002"}
+			second := e
+			second.Number = "0002"
+			m.EFI.Entries = append(m.EFI.Entries, e, second)
+			m.ZBM = &installed.ZBM{}
+			m.Bootloader = "refind"
+		}),
 		"an entry without a file is tried": change(voidMachine(), func(m *machine) {
 			m.EFI.Entries[0].Active = truth(false)
 			m.EFI.Entries[1].Loader = ""
@@ -199,6 +210,16 @@ func TestFixesOfDisks(t *testing.T) {
 			m.EFI.Entries = append(m.EFI.Entries, e)
 			m.EFI.Order = append(m.EFI.Order, "0003")
 		}, "entries-doubled", "efibootmgr", "efibootmgr -b 0000 -B"},
+		{voidMachine, func(m *machine) {
+			e := m.EFI.Entries[0]
+			e.Number, e.Label = "0003", "ZFSBootMenu with a console"
+			m.EFI.Entries = append(m.EFI.Entries, e)
+		}, "entries-doubled", "efibootmgr",
+			"If efibootmgr -v shows the same arguments for both: efibootmgr -b 0003 -B"},
+		{unifiedMachine, func(m *machine) {
+			m.OS.ID, m.Packages, m.Tools = "arch", nil, map[string]string{"mkinitcpio": "40"}
+			m.UKI[0].Kernel = "6.1"
+		}, "kernel-without-uki", debKernelAt, "mkinitcpio -P"},
 		{voidMachine, func(m *machine) {
 			e := m.EFI.Entries[0]
 			e.Number, e.Active = "0003", nil

@@ -182,7 +182,7 @@ func (l *linter) withoutDoubles() (out []installed.EFIEntry) {
 	for _, e := range l.EFI.Entries {
 		id := strings.ToLower(e.PartUUID + loaderPath(e.Loader))
 		i, ok := at[id]
-		if !ok || e.Loader == "" || e.PartUUID == "" {
+		if !ok || e.Loader == "" || e.PartUUID == "" || isKernel(e.Loader) { // which gets its arguments from the entry
 			at[id] = len(out)
 			out = append(out, e)
 			continue
@@ -196,6 +196,8 @@ func (l *linter) withoutDoubles() (out []installed.EFIEntry) {
 		fix := "efibootmgr -b " + shell.Quote(drop.Number) + " -B"
 		if l.EFI.Order == nil || keep.Active == nil || drop.Active == nil {
 			fix = "Delete the one that the firmware does not use (efibootmgr -b NUMBER -B)."
+		} else if keep.Label != drop.Label {
+			fix = "If efibootmgr -v shows the same arguments for both: " + fix
 		}
 		l.report("entries-doubled", Warning, "efibootmgr",
 			fmt.Sprintf("Boot%s and Boot%s start the same file: the command that "+
@@ -231,13 +233,19 @@ func (l *linter) activation(idle []installed.EFIEntry) string {
 	return strings.Join(commands, "; ")
 }
 
+// isKernel reports whether a loader is a kernel, and not a program of the name *.efi, as ZFSBootMenu and
+// unified images are.
+func isKernel(loader string) bool {
+	name := strings.ToLower(path.Base(loaderPath(loader)))
+	return !strings.HasSuffix(name, ".efi") && (strings.HasPrefix(name, "vmlinuz") || strings.HasPrefix(name, "bzimage"))
+}
+
 // checkStub finds entries that start a kernel with arguments from the entry.
 func (l *linter) checkStub() {
 	for _, e := range l.EFI.Entries {
 		name := strings.ToLower(path.Base(loaderPath(e.Loader)))
-		bare := !strings.HasSuffix(name, ".efi") // as ZFSBootMenu and unified images are called
-		if l.menu || !strings.HasPrefix(name, "vmlinuz") && !strings.HasPrefix(name, "bzimage") ||
-			!bare && !strings.Contains(strings.ToLower(l.Bootloader), "stub") {
+		if l.menu || !isKernel(e.Loader) && (!strings.Contains(strings.ToLower(l.Bootloader), "stub") ||
+			!strings.HasPrefix(name, "vmlinuz") && !strings.HasPrefix(name, "bzimage")) {
 			continue
 		}
 		l.report("entry-arguments", Warning, "efibootmgr", fmt.Sprintf(

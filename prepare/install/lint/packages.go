@@ -73,6 +73,10 @@ func (l *linter) checkUnifiedImages() {
 		return
 	}
 	file, written := l.unifiedArguments()
+	build := l.rebuild()
+	if l.tool == "initramfs-tools" { // which makes no unified image
+		build = "kernel-install add-all"
+	}
 	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut().vars["kernel_cmdline"], "root=") {
 		l.report("uki-without-cmdline", Error, file,
 			"The next unified image gets the command line of the system that builds it, which may be a live system.",
@@ -80,7 +84,7 @@ func (l *linter) checkUnifiedImages() {
 	}
 	if written != "" && !l.namesRoot(written) {
 		l.report("cmdline-root", Error, file, "The arguments do not name the root "+l.rootSet+".",
-			fmt.Sprintf("root=ZFS=%s, then kernel-install add-all", l.rootSet))
+			"root=ZFS="+l.rootSet+", then "+build)
 		return
 	}
 	have := false
@@ -92,24 +96,28 @@ func (l *linter) checkUnifiedImages() {
 		case cmdline == "": // unknown
 		case !l.namesRoot(cmdline):
 			l.report("uki-root", Error, u.Path, "The arguments inside do not name the root "+l.rootSet+": "+cmdline,
-				"Correct "+file+", then kernel-install add-all.")
+				"Correct "+file+", then "+build+".")
 		case written != "" && withoutRoot(cmdline) != withoutRoot(written): // another environment has another root
 			l.report(
 				"uki-cmdline-differs",
 				Warning,
 				u.Path,
 				"The arguments inside are "+cmdline+", and "+file+" has "+written+".",
-				"kernel-install add-all",
+				build,
 			)
 		}
 	}
 	if !have && newest.Image != "" && newest.Version != "" {
+		fix := build
+		if strings.HasPrefix(build, "kernel-install") {
+			fix = shell.Quote("kernel-install", "add", newest.Version, "/"+newest.Image)
+		}
 		l.report(
 			"kernel-without-uki",
 			Error,
 			newest.Image,
 			"Linux "+newest.Version+" has no unified image: it is never started.",
-			shell.Quote("kernel-install", "add", newest.Version, "/"+newest.Image),
+			fix,
 		)
 	}
 	vars := map[string]string{}
@@ -117,7 +125,8 @@ func (l *linter) checkUnifiedImages() {
 		l.dropIns(".conf", "usr/lib/kernel/install.conf.d", "etc/kernel/install.conf.d")...) {
 		assignments(l.text(f), vars)
 	}
-	if l.text("etc/kernel/install.conf") != "" && vars["layout"] != "uki" && l.dracut().vars["uefi"] != "yes" {
+	if l.tool != "mkinitcpio" && l.text("etc/kernel/install.conf") != "" && vars["layout"] != "uki" &&
+		l.dracut().vars["uefi"] != "yes" {
 		l.report(
 			"uki-layout",
 			Warning,
