@@ -203,17 +203,24 @@ func (f *fake) zpool(args []string) error {
 		}
 		return os.Remove(f.run + "/pool-" + args[1])
 	case "list":
-		i, _, err := f.imported(args[len(args)-1])
+		_, rest := options(args[1:], "o")
+		if len(rest) == 0 { // all pools: the probe asks before the installation, when none is imported
+			return nil
+		}
+		i, _, err := f.imported(rest[0])
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s\n\t%s\n", args[len(args)-1], strings.Join(i.Devices, "\n\t"))
+		fmt.Printf("%s\n\t%s\n", rest[0], strings.Join(i.Devices, "\n\t"))
 		return nil
 	case "set":
 		k, v, _ := strings.Cut(args[1], "=")
 		return f.change(args[2], func(p *fakePool) error { p.Props[k] = v; return nil })
 	case "get":
 		_, rest := options(args[1:], "o")
+		if rest[0] == "all" {
+			return nil
+		}
 		_, p, err := f.imported(rest[1])
 		if err == nil {
 			fmt.Println(p.Props[rest[0]])

@@ -86,6 +86,10 @@ func (r *refusals) namesakes(s *spec.Spec, t Target, disks []Disk) {
 
 // machine refuses a machine on which the system would not start or resume.
 func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
+	if t.unknown("zpool") {
+		r.add("run bakeoff install probe on the target, as root; if zpool fails there, load the module of ZFS",
+			"the facts do not say which pools are imported")
+	}
 	for _, name := range []string{poolName(s), bootPool} {
 		if slices.Contains(t.Pools, name) && (name == poolName(s) || s.Recipe == "debian-zfs") {
 			r.add("export it, or restart the rescue system", "a pool called %s is imported already", name)
@@ -121,7 +125,10 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 			"OpenZFS 2.1 of Debian 12 has no property that keeps "+
 				"ZFSBootMenu from writing to a pool that a hibernated system holds")
 	}
-	if !t.EFI {
+	switch {
+	case t.unknown("firmware.mode"):
+		r.add("run bakeoff install probe on the target", "the facts do not say whether the target was started by UEFI")
+	case !t.EFI:
 		r.add("start its installation medium by UEFI; to plan for another machine, add --host user@host, or "+
 			"--facts FILE with what `bakeoff install probe` prints there", "the target was not started by UEFI")
 	}
@@ -171,6 +178,11 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 		default:
 			r.add("add it to destroy if bakeoff may destroy it", "%s holds %s, which destroy does not name", d.Path, g)
 		}
+	}
+	if d.Logical == 0 || d.Size == 0 {
+		r.add("run bakeoff install probe on the target, as root",
+			"the facts do not say how large %s and its sectors are", d.Path)
+		return
 	}
 	if d.Logical != 512 && d.Logical != 4096 {
 		r.add("choose another disk", "%s has sectors of %d bytes; bakeoff supports only 512 and 4096", d.Path, d.Logical)

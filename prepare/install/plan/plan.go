@@ -211,14 +211,24 @@ func (r *recipe) addNotes() {
 			r.Notes[0] = "run for real in an emulated machine, with an archive of the base system"
 		}
 	}
+	if r.target.unknown("blkid") {
+		r.Notes = append(r.Notes, "it is unknown whether another disk has a pool called "+r.Pool+"; if one has, the new "+
+			"system may find the wrong pool")
+	}
 	if r.spec.Recipe == "netbsd-zfs" {
 		return
+	}
+	if r.target.ZFS == "" {
+		r.Notes = append(r.Notes, "it is unknown which OpenZFS the rescue system has; one without the features of "+
+			r.spec.FeatureSet()+" fails after the disk was wiped")
 	}
 	if r.target.SecureBoot == nil {
 		r.Notes = append(r.Notes, "it is unknown whether Secure Boot is on; if it is, the system does not start")
 	}
 	const fallback = "no boot entry is made, the firmware starts EFI/BOOT/BOOTX64.EFI"
 	switch {
+	case r.target.unknown("firmware.efivars") && r.spec.Firmware != "fallback":
+		r.Notes = append(r.Notes, "it is unknown whether the target has EFI variables: "+fallback)
 	case !r.target.EFIVars:
 		r.Notes = append(r.Notes, "no EFI variables: "+fallback)
 	case !r.entries():

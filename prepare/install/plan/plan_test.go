@@ -247,6 +247,44 @@ func TestStepIDs(t *testing.T) {
 	}
 }
 
+// TestUnknownFacts: a plan says which facts are unknown, and never takes them for a no.
+func TestUnknownFacts(t *testing.T) {
+	with := func(old, value string) Target {
+		t.Helper()
+		text := strings.Replace(string(read(t, "article.json")), old, value, 1)
+		facts, err := installed.Read("f", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return TargetOf(facts)
+	}
+	s, _ := article(t)
+	for _, c := range [][3]string{
+		{`"efivars": true`, `"efivars": null`, "it is unknown whether the target has EFI variables: no boot entry is " +
+			"made, the firmware starts EFI/BOOT/BOOTX64.EFI"},
+		{`"secure_boot": false`, `"secure_boot": null`, "it is unknown whether Secure Boot is on"},
+		{`"blkid": {}`, `"blkid": null`, "it is unknown whether another disk has a pool called zroot"},
+		{`"zfs": "2.3.4"`, ``, "it is unknown which OpenZFS the rescue system has"},
+	} {
+		notes := strings.Join(mustPlan(t, s, with(c[0], c[1])).Notes, "\n")
+		if !strings.Contains(notes, c[2]) || strings.Contains(notes, "no EFI variables:") {
+			t.Errorf("%s: the notes are %s", c[1], notes)
+		}
+	}
+	for _, c := range [][3]string{
+		{`"zpool": {}`, `"zpool": null`, "the facts do not say which pools are imported"},
+		{`"mode": "uefi"`, `"mode": null`, "the facts do not say whether the target was started by UEFI"},
+		{`"partitions": []`, `"partitions": null`, "the facts do not say what /dev/nvme0n1 holds"},
+		{`"signatures": []`, `"signatures": null`, "the facts do not say what /dev/nvme0n1 holds"},
+		{`"logical": 512`, `"logical": null`, "the facts do not say how large /dev/nvme0n1"},
+	} {
+		if _, err := New(s, with(c[0], c[1])); err == nil || !strings.Contains(err.Error(), c[2]) ||
+			strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %q", c[1], err, c[2])
+		}
+	}
+}
+
 // TestKeymap: Debian's console reads layouts of XKB.
 func TestKeymap(t *testing.T) {
 	s, facts := golden(t, "debian13")
@@ -315,6 +353,11 @@ func TestRefusals(t *testing.T) {
 		"/dev/sdb2 has another pool called zroot": func(_ *spec.Spec, t *Target) {
 			t.Labels = []Label{{"/dev/nvme0n1p3", "/dev/nvme0n1", "zroot"}, {"/dev/sdb1", "/dev/sdb", "bpool"},
 				{"/dev/sdb2", "/dev/sdb", "zroot"}}
+		},
+		"do not say how large":                func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 0 },
+		"do not say which pools are imported": func(_ *spec.Spec, t *Target) { t.Unknown = []string{"zpool"} },
+		"do not say whether the target was started by UEFI": func(_ *spec.Spec, t *Target) {
+			t.EFI, t.Unknown = false, []string{"firmware.mode"}
 		},
 		"sectors of 520 bytes": func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {

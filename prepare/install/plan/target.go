@@ -20,6 +20,9 @@ type Target struct {
 	Labels     []Label  `json:"-"` // those of pools that blkid finds; they change no identity
 	// MOK are the names of the enrolled keys of the machine owner; nil is unknown. It changes no identity.
 	MOK []string `json:"-"`
+	// Unknown are the facts that nobody knows, by their names in the facts: zpool, blkid, firmware.mode,
+	// firmware.efivars. They change no identity.
+	Unknown []string `json:"-"`
 }
 
 // Label is a label of a pool on a partition, or on a disk.
@@ -33,17 +36,28 @@ type Disk struct {
 	Serial     string   `json:"serial"`
 	Size       int64    `json:"size"`    // bytes
 	Logical    int64    `json:"logical"` // bytes in a sector
-	Known      bool     `json:"known"`   // the next three were looked for
+	Known      bool     `json:"known"`   // the next four were looked for
 	System     bool     `json:"system,omitempty"`
 	Users      []string `json:"users,omitempty"`
 	Signatures []string `json:"signatures,omitempty"`
 	Parts      []string `json:"parts,omitempty"` // its partitions, which go
 }
 
+func (t Target) unknown(fact string) bool { return slices.Contains(t.Unknown, fact) }
+
 // TargetOf reads facts.
 func TargetOf(s installed.System) Target {
 	t := Target{RAM: (s.RAMBytes + gib - 1) / gib * gib, EFI: s.Firmware.Mode == "uefi",
 		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot, ZFS: s.Tools["zfs"]}
+	for _, fact := range []struct {
+		name  string
+		known bool
+	}{{"zpool", s.Pools != nil}, {"blkid", s.Blkid != nil}, {"firmware.mode", s.Firmware.Mode != ""},
+		{"firmware.efivars", s.Firmware.EFIVars != nil}} {
+		if !fact.known {
+			t.Unknown = append(t.Unknown, fact.name)
+		}
+	}
 	for name := range s.Pools {
 		t.Pools = append(t.Pools, name)
 	}
@@ -53,7 +67,7 @@ func TargetOf(s installed.System) Target {
 	}
 	for _, d := range s.Disks {
 		to := Disk{Path: "/dev/" + d.Name, Serial: d.Serial, Size: d.Size, Logical: d.Logical, Users: d.Users,
-			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil}
+			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil && d.Partitions != nil}
 		if d.ByID != "" {
 			to.ByID = "/dev/disk/by-id/" + strings.TrimPrefix(d.ByID, "/dev/disk/by-id/")
 		}

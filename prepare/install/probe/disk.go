@@ -99,7 +99,7 @@ func (m machine) disks(
 		system := slices.ContainsFunc(users(b), func(u string) bool {
 			return slices.Contains([]string{"mounted on /", "mounted on /usr", "mounted on /boot"}, u)
 		})
-		d.Users = append(users(b), m.poolUsers(b, pools)...)
+		d.Users = m.diskUsers(b, pools)
 		system = system || slices.Contains(d.Users, "pool "+rootPool)
 		d.System = &system
 		d.Signatures = m.signatures(b)
@@ -125,7 +125,7 @@ func Disk(ctx context.Context, c conn.Conn, name string) (d installed.Disk, ok b
 			d.Serial = m.loopFiles()[b.Path]
 		}
 		pools, _, _ := m.pools()
-		d.Users, d.Signatures = append(users(b), m.poolUsers(b, pools)...), m.signatures(b)
+		d.Users, d.Signatures = m.diskUsers(b, pools), m.signatures(b)
 		return d, true, ctx.Err()
 	}
 	return d, false, ctx.Err()
@@ -218,6 +218,14 @@ func users(b block) []string {
 		all = append(all, users(c)...)
 	}
 	return all
+}
+
+// diskUsers says what uses a disk; nil is unknown, as are the pools then.
+func (m machine) diskUsers(b block, pools map[string]installed.Pool) []string {
+	if pools == nil {
+		return nil
+	}
+	return append(users(b), m.poolUsers(b, pools)...)
 }
 
 // poolUsers says which pools use a disk or its partitions: those that are imported, and

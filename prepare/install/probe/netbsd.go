@@ -108,8 +108,9 @@ func (m machine) bsdDisk(name string) (d installed.Disk, ok bool) {
 	}
 	mounted, haveMounts := m.output("mount")
 	swaps, haveSwaps := m.output("swapctl", "-l")
-	if haveWedges && haveMounts && haveSwaps {
-		d.Users = m.bsdUsers(name, parts, mounted, swaps)
+	pools, havePools := m.output("zpool", "list", "-Hv", "-o", "name")
+	if haveWedges && haveMounts && haveSwaps && (havePools || m.withoutZFS()) {
+		d.Users = bsdUsers(name, parts, mounted, swaps, pools)
 		system := slices.Contains(d.Users, "mounted on /")
 		d.System = &system
 	}
@@ -120,7 +121,7 @@ func (m machine) bsdDisk(name string) (d installed.Disk, ok bool) {
 }
 
 // bsdUsers says what a disk and its wedges are used for.
-func (m machine) bsdUsers(name string, parts map[string]string, mounted, swaps string) []string {
+func bsdUsers(name string, parts map[string]string, mounted, swaps, pools string) []string {
 	all := []string{}
 	ours := func(device string) bool {
 		device = strings.TrimPrefix(device, "/dev/")
@@ -139,7 +140,7 @@ func (m machine) bsdUsers(name string, parts map[string]string, mounted, swaps s
 		}
 	}
 	pool := ""
-	for line := range strings.Lines(m.run("zpool", "list", "-Hv", "-o", "name")) {
+	for line := range strings.Lines(pools) {
 		f := strings.Fields(line)
 		switch {
 		case len(f) == 0:

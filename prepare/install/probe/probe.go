@@ -122,9 +122,10 @@ func (m machine) firmware() installed.Firmware {
 	default:
 		return f
 	}
-	vars, _ := m.names("/sys/firmware/efi/efivars")
-	have := len(vars) > 0
-	f.EFIVars = &have
+	vars, ok := m.names("/sys/firmware/efi/efivars")
+	if have := len(vars) > 0; ok || f.Mode == "bios" {
+		f.EFIVars = &have
+	}
 	if f.Mode == "bios" {
 		off := false
 		f.SecureBoot = &off

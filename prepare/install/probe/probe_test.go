@@ -211,6 +211,41 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
+// TestPoolsUnknown: if zpool fails, it is known that no pool is imported only if the module of ZFS is not loaded.
+// Otherwise it is also unknown what uses a disk.
+func TestPoolsUnknown(t *testing.T) {
+	for modules, known := range map[string]bool{"": false, "ext4 zfs": false, "ext4 zfs_x": true} {
+		r := machineOfTheGuide()
+		delete(r.commands, "zpool get -Hp -o name,property,value all")
+		if modules != "" {
+			r.files["/sys/module/"] = modules
+		}
+		s, err := Read(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (s.Pools != nil) != known || (s.Disks[0].Users != nil) != known {
+			t.Errorf("modules %q: the pools are %v, the users %v", modules, s.Pools, s.Disks[0].Users)
+		}
+	}
+	for modules, known := range map[string]bool{"": false, "NAME CLASS\nzfs misc\n": false,
+		"NAME CLASS\nffs vfs\n": true} {
+		r := netbsdMachine()
+		delete(r.commands, "zpool list -Hv -o name")
+		if modules != "" {
+			r.commands["modstat"] = modules
+		}
+		if d, _, err := Disk(t.Context(), r, "/dev/wd0"); err != nil || (d.Users != nil) != known {
+			t.Errorf("modules %q: the users are %v, %v", modules, d.Users, err)
+		}
+	}
+	r := machineOfTheGuide()
+	delete(r.files, "/sys/firmware/efi/efivars/")
+	if s, err := Read(t.Context(), r); err != nil || s.Firmware.EFIVars != nil {
+		t.Errorf("EFI variables: %v, %v", s.Firmware.EFIVars, err)
+	}
+}
+
 // TestThisMachine compares the probe with the kernel's own files, on the machine of the test.
 func TestThisMachine(t *testing.T) {
 	if testing.Short() {

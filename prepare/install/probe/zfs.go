@@ -3,6 +3,7 @@ package probe
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,9 @@ import (
 func (m machine) pools() (map[string]installed.Pool, map[string]installed.Dataset, installed.Snapshots) {
 	out, ok := m.output("zpool", "get", "-Hp", "-o", "name,property,value", "all")
 	if !ok {
+		if m.withoutZFS() {
+			return map[string]installed.Pool{}, nil, nil
+		}
 		return nil, nil, nil
 	}
 	pools := poolsOf(out)
@@ -35,6 +39,20 @@ func (m machine) pools() (map[string]installed.Pool, map[string]installed.Datase
 		snapshots = append(snapshots, strings.TrimSpace(line))
 	}
 	return pools, datasets, snapshots
+}
+
+// withoutZFS reports whether it is known that the module of ZFS is not loaded: no pool is imported then, and zpool
+// fails.
+func (m machine) withoutZFS() bool {
+	if !m.netbsd() {
+		modules, ok := m.names("/sys/module")
+		return ok && !slices.Contains(modules, "zfs")
+	}
+	out, ok := m.output("modstat")
+	return ok && !slices.ContainsFunc(strings.Split(out, "\n"), func(line string) bool {
+		f := strings.Fields(line)
+		return len(f) > 0 && f[0] == "zfs"
+	})
 }
 
 // poolsOf reads zpool get -H.
