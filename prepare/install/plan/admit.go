@@ -179,6 +179,12 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 			r.add("add it to destroy if bakeoff may destroy it", "%s holds %s, which destroy does not name", d.Path, g)
 		}
 	}
+	for _, p := range d.Parts {
+		if s.Recipe != "netbsd-zfs" && slices.Contains(d.Signatures, "zfs_member") && d.partBytes[p] == 0 {
+			r.add("run bakeoff install probe on the target, as root",
+				"the facts do not say how large %s is, so the labels of an old pool at its end cannot be removed", p)
+		}
+	}
 	if d.Logical == 0 || d.Size == 0 {
 		r.add("run bakeoff install probe on the target, as root",
 			"the facts do not say how large %s and its sectors are", d.Path)

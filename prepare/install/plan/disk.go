@@ -15,14 +15,22 @@ import (
 // disk wipes a disk and writes its partition table.
 func (r *recipe) disk(drive Drive) {
 	d, n := drive.ByID, drive.suffix
+	labels := slices.Contains(drive.Signatures, "zfs_member")
 	for _, p := range drive.Parts {
-		r.run("wipe-"+strings.TrimPrefix(p, "/dev/"), "remove signatures of a partition that goes", "wipefs", "-a", p).
+		name := strings.TrimPrefix(p, "/dev/")
+		r.run("wipe-"+name, "remove signatures of a partition that goes", "wipefs", "-a", p).
 			destroys(p).check("wipefs", p).replaces().nothing().Once = true
+		if labels && drive.partBytes[p] >= minVdev {
+			r.clearLabels("wipe-labels-"+name, p, drive.partBytes[p])
+		}
 	}
 	r.run("wipe-signatures"+n, "remove signatures of file systems", "wipefs", "-a", d).destroys(d).
 		check("wipefs", d).replaces().nothing().Once = true
 	r.run("wipe-table"+n, "remove the partition table", "sgdisk", "--zap-all", d).destroys(d).
 		check("wipefs", d).replaces().nothing().Once = true
+	if labels { // after sgdisk, which complains about a table that lost one of its copies
+		r.clearLabels("wipe-labels"+n, d, drive.Size)
+	}
 	argv := []string{"sgdisk", "--zap-all", "--clear", "-U", drive.DriveIDs.Disk}
 	parts := r.partitions()
 	for _, p := range parts {
@@ -67,14 +75,40 @@ func (r *recipe) partitions() []partition {
 	return append(all, partition{partPool, "0:-10m", "bf00"})
 }
 
-// clearPool removes labels of an older pool that begin where the new one begins: each end
-// of a device has two of 256 KiB, and wipefs before 2.41 leaves some.
+// clearPool removes labels of an older pool that begin where the new one begins.
 func (r *recipe) clearPool(d Drive, id, number string, size int64) {
 	dev := d.part(number)
-	r.run(id+"-clear-head"+d.suffix, "remove labels of an older pool", "dd", "if=/dev/zero", "of="+dev, "bs=256k",
-		"count=2", "conv=fsync").destroys(dev)
-	r.run(id+"-clear-tail"+d.suffix, "and at the end", "dd", "if=/dev/zero", "of="+dev, "bs=256k", "count=2",
-		"seek="+strconv.FormatInt(size/(256<<10)-2, 10), "conv=fsync").destroys(dev)
+	r.zeroLabels(id+"-clear-head"+d.suffix, "remove labels of an older pool", dev, 0)
+	r.zeroLabels(id+"-clear-tail"+d.suffix, "and at the end", dev, tailLabels(size))
+}
+
+// Each end of a device of a pool has two labels. zpool accepts no smaller device than minVdev.
+const (
+	labelBytes = 256 << 10
+	minVdev    = 64 << 20
+)
+
+// tailLabels is where the labels at the end of a device begin, in labels.
+func tailLabels(size int64) int64 { return size/labelBytes - 2 }
+
+// clearLabels removes the labels of an older pool on a device of the old disk. zpool import would show that pool, and
+// wipefs before 2.41 leaves some labels.
+func (r *recipe) clearLabels(id, dev string, size int64) {
+	const both = "524288" // bytes
+	at := tailLabels(size)
+	r.zeroLabels(id+"-head", "remove labels of an older pool", dev, 0).
+		check("cmp", "-s", "-n", both, dev, "/dev/zero").Once = true
+	r.zeroLabels(id+"-tail", "and at the end", dev, at).
+		check("cmp", "-s", "-i", strconv.FormatInt(at*labelBytes, 10)+":0", "-n", both, dev, "/dev/zero").Once = true
+}
+
+// zeroLabels adds a step that overwrites two labels, which begin after as many others.
+func (r *recipe) zeroLabels(id, purpose, dev string, after int64) *Step {
+	argv := []string{"dd", "if=/dev/zero", "of=" + dev, "bs=256k", "count=2"}
+	if after > 0 {
+		argv = append(argv, "seek="+strconv.FormatInt(after, 10))
+	}
+	return r.run(id, purpose, append(argv, "conv=fsync")...).destroys(dev)
 }
 
 // poolBytes is the size of the partition of the pool as sgdisk makes it: the last usable

@@ -354,8 +354,8 @@ func TestRefusals(t *testing.T) {
 			t.Labels = []Label{{"/dev/nvme0n1p3", "/dev/nvme0n1", "zroot"}, {"/dev/sdb1", "/dev/sdb", "bpool"},
 				{"/dev/sdb2", "/dev/sdb", "zroot"}}
 		},
-		"do not say how large":                func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 0 },
-		"do not say which pools are imported": func(_ *spec.Spec, t *Target) { t.Unknown = []string{"zpool"} },
+		"do not say how large":   func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 0 },
+		"do not say which pools": func(_ *spec.Spec, t *Target) { t.Unknown = []string{"zpool"} },
 		"do not say whether the target was started by UEFI": func(_ *spec.Spec, t *Target) {
 			t.EFI, t.Unknown = false, []string{"firmware.mode"}
 		},

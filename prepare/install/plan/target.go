@@ -31,16 +31,17 @@ type Label struct{ Device, Disk, Pool string }
 // Disk is a disk of the target. Users are what uses it or a part of it
 // ("mounted on /", "swap", "pool tank"), Signatures what wipefs finds on it.
 type Disk struct {
-	Path       string   `json:"path"`
-	ByID       string   `json:"by_id"`
-	Serial     string   `json:"serial"`
-	Size       int64    `json:"size"`    // bytes
-	Logical    int64    `json:"logical"` // bytes in a sector
-	Known      bool     `json:"known"`   // the next four were looked for
-	System     bool     `json:"system,omitempty"`
-	Users      []string `json:"users,omitempty"`
-	Signatures []string `json:"signatures,omitempty"`
-	Parts      []string `json:"parts,omitempty"` // its partitions, which go
+	Path       string           `json:"path"`
+	ByID       string           `json:"by_id"`
+	Serial     string           `json:"serial"`
+	Size       int64            `json:"size"`    // bytes
+	Logical    int64            `json:"logical"` // bytes in a sector
+	Known      bool             `json:"known"`   // the next four were looked for
+	System     bool             `json:"system,omitempty"`
+	Users      []string         `json:"users,omitempty"`
+	Signatures []string         `json:"signatures,omitempty"`
+	Parts      []string         `json:"parts,omitempty"` // its partitions, which go
+	partBytes  map[string]int64 // sizes of Parts; 0 is unknown
 }
 
 func (t Target) unknown(fact string) bool { return slices.Contains(t.Unknown, fact) }
@@ -67,7 +68,8 @@ func TargetOf(s installed.System) Target {
 	}
 	for _, d := range s.Disks {
 		to := Disk{Path: "/dev/" + d.Name, Serial: d.Serial, Size: d.Size, Logical: d.Logical, Users: d.Users,
-			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil && d.Partitions != nil}
+			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil && d.Partitions != nil,
+			partBytes: map[string]int64{}}
 		if d.ByID != "" {
 			to.ByID = "/dev/disk/by-id/" + strings.TrimPrefix(d.ByID, "/dev/disk/by-id/")
 		}
@@ -77,6 +79,7 @@ func TargetOf(s installed.System) Target {
 		to.System = d.System != nil && *d.System
 		for _, p := range d.Partitions {
 			to.Parts = append(to.Parts, p.Device)
+			to.partBytes[p.Device] = p.Size
 		}
 		t.Disks = append(t.Disks, to)
 		for _, dev := range append([]string{to.Path}, to.Parts...) {
