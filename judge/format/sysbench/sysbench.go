@@ -106,15 +106,15 @@ func (r report) readRecord(out *format.File) *format.Record {
 		rec.Facts["warmup"] = warmup
 	}
 	events, took, idle, err := r.counts()
-	fatal := broken.Find(r.Text)
+	fatal := bytes.TrimSpace(broken.Find(r.Text))
 	switch {
-	case err != nil && fatal != nil:
+	case err != nil && len(fatal) > 0:
 		rec.Failed, rec.Reason = 1, fmt.Sprintf("sysbench ended without a report: %s", fatal)
 		return rec
 	case err != nil:
 		r.p.LeaveOut(r.Line, "the report of sysbench %s %v", r.version, err)
 		return nil
-	case fatal != nil:
+	case len(fatal) > 0:
 		r.p.Fail(out, r.Line, "sysbench reports a failure, so the results may be those of a part of the run: %s", fatal)
 	}
 	if idle {
