@@ -276,6 +276,10 @@ func compareOver(of []history.Lab, newest []history.Run, first int, s history.Se
 		Better: s.Better, Scale: s.Scale, Primary: s.Primary}
 	for i, l := range of {
 		c.Machines = append(c.Machines, valueOn(i, l, c, newest[first], newest[i]))
+		// What one machine registered as primary is judged: another may have lost the mark.
+		c.Primary = c.Primary || slices.ContainsFunc(l.Series, func(s history.Series) bool {
+			return s.Primary && c.comparesAs(s)
+		})
 	}
 	return c
 }

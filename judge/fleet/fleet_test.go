@@ -56,6 +56,17 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
+// A metric that is primary on some machines only is judged.
+func TestAPrimaryMetricOfSomeMachinesIsJudged(t *testing.T) {
+	for lost := range 10 {
+		runs := runsOn(10, 0.01, math.Log(1.05), 1)
+		runs[lost].Results.Cells[0].Metrics[0].Primary = false
+		if l, c := judged(t, runs); l.Judged != 1 || !c.Primary || c.Verdict != analysis.Worse || c.Counted != 10 {
+			t.Errorf("without the mark on machine %d: %+v", lost, c)
+		}
+	}
+}
+
 func TestADifferenceOfAllMachinesIsFound(t *testing.T) {
 	l, c := judged(t, runsOn(10, 0.01, math.Log(1.05), 1))
 	if c.Verdict != analysis.Worse || c.BeyondMargin == nil || !*c.BeyondMargin || c.Counted != 10 || c.Agree != 10 {

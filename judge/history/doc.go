@@ -126,8 +126,17 @@ func (r Run) Primary() Run {
 
 // Unread is a run that could not be read.
 type Unread struct {
-	Folder string `json:"folder"`
-	Reason string `json:"reason"`
+	Folder string    `json:"folder"`
+	Reason string    `json:"reason"`
+	Lab    string    `json:"lab,omitempty"` // "" if unknown
+	At     time.Time `json:"at,omitzero"`   // when it began; zero if unknown
+}
+
+// MayBeNewest reports whether the run may be the newest one of a lab on a machine: nothing
+// says that it is older, or of another lab.
+func (u Unread) MayBeNewest(l Lab) bool {
+	newest := l.Runs[len(l.Runs)-1].At
+	return (u.Lab == "" || u.Lab == l.Lab) && (u.At.IsZero() || !u.At.Before(newest))
 }
 
 // Option configures Of.

@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 )
@@ -196,7 +197,15 @@ func counted(runs map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// goneNames names the contenders and cells that the newest run does not have.
+// countsAsPrimary reports whether a metric of a cell is primary in a run.
+func (r Run) countsAsPrimary(cell, metric string) bool {
+	return slices.ContainsFunc(r.Results.Cells, func(c analysis.Cell) bool {
+		m, ok := sample.Named(c.Metrics, metric)
+		return c.Name == cell && ok && m.Primary
+	})
+}
+
+// goneNames names the contenders, cells and primary metrics that the newest run does not have.
 func (g group) goneNames(by compare.By) (out []string) {
 	newest := g.newestRun().Results
 	told := map[string]bool{}
@@ -214,6 +223,17 @@ func (g group) goneNames(by compare.By) (out []string) {
 			if !x.has && !told[x.what] {
 				told[x.what] = true
 				out = append(out, fmt.Sprintf("The newest run has no %s; %s is the last that has it.", x.what, last))
+			}
+		}
+		for i := k.reference - 1; i >= 0 && !k.primary; i-- {
+			metric := k.cell.Metrics[k.metric].Name
+			if what := "primary metric " + metric + " of cell " + k.cell.Name; g.runs[i].countsAsPrimary(k.cell.Name, metric) {
+				if !told[what] {
+					told[what] = true
+					out = append(out, fmt.Sprintf("The newest run has no %s; %s is the last that has it.", what,
+						g.runs[i].Results.Run))
+				}
+				break
 			}
 		}
 	}

@@ -297,6 +297,12 @@ func TestLeftOut(t *testing.T) {
 		"unplanned": {func(r *history.Run) { r.Unplanned = []string{"another plan"} },
 			"the run is not as planned: another plan"},
 		"empty": {func(r *history.Run) { r.Results.Summaries[1].Samples = nil }, "no complete block"},
+		"values that are no ratio": {func(r *history.Run) {
+			r.Results.Blocks = 8
+			for i := range 8 {
+				r.Results.Summaries[1].Samples[i].Value = 0
+			}
+		}, "4 of 8 blocks lack a value"},
 	} {
 		w := nightly()
 		w.Runs = 12
@@ -327,6 +333,23 @@ func TestLeftOut(t *testing.T) {
 	}
 	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], "The newest run has no contender crun; "+runs[10].Results.Run) {
 		t.Errorf("notes %q", l.Notes)
+	}
+	// A primary metric that the newest run no longer marks is named.
+	runs = w.Make(stream(3))
+	runs[11].Results.Cells[0].Metrics[0].Primary = false
+	want := "The newest run has no primary metric time-per-op of cell cell-1; " + runs[10].Results.Run
+	if l = of(t, runs, history.Option{}).Labs[0]; len(l.Notes) != 1 || !strings.HasPrefix(l.Notes[0], want) {
+		t.Errorf("notes %q", l.Notes)
+	}
+	// By the values themselves, the checks of the baseline are those of its twin.
+	runs = w.Make(stream(3))
+	runs[11].Results.Twin = &analysis.Twin{Name: "host~twin", Comparisons: []analysis.Comparison{{Contender: "host~twin",
+		Cell: "cell-1", Metric: replay.Metric, Gates: []analysis.Gate{{Name: "errors", Reason: "all failed"}}}}}
+	for _, s := range of(t, runs, history.Option{By: compare.Direct}).Labs[0].Series {
+		if left := len(s.LeftOut) == 1 && s.LeftOut[0].Reason == "check errors failed: all failed"; left != (s.Contender ==
+			replay.Baseline) {
+			t.Errorf("%s: left out %+v", s.Contender, s.LeftOut)
+		}
 	}
 }
 

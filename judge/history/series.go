@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"fmt"
 	"hash/fnv"
 	"math"
 
@@ -89,13 +90,15 @@ func (m *maker) unusable(r Run, values int) string {
 	if n := compare.Failures(r.Results, m.contender, m.cell.Name, m.metric.Name); n > 0 {
 		return unit.Count(n, "trial") + " failed"
 	}
-	for _, c := range r.Results.Comparisons {
-		if c.Contender == m.contender && c.Cell == m.cell.Name && c.Metric == m.metric.Name && len(c.Gates) > 0 {
-			return "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
-		}
+	if gates := compare.Gates(r.Results, m.contender, m.cell.Name, m.metric.Name); len(gates) > 0 {
+		return "check " + gates[0].Name + " failed: " + gates[0].Reason
 	}
 	if values == 0 {
 		return "no complete block"
+	}
+	// The blocks with a value may be a selection, as the trials that did not fail.
+	if n := r.Results.Blocks; values < n {
+		return fmt.Sprintf("%d of %d blocks lack a value", n-values, n)
 	}
 	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,7 +32,21 @@ type Run struct {
 
 // Name returns the name of a run folder: the time in UTC and the lab's name.
 func Name(now time.Time, lab string) string {
-	return now.UTC().Format("20060102T150405Z") + "-" + lab
+	return now.UTC().Format(nameTime) + "-" + lab
+}
+
+// nameTime is the layout of the time in the name of a run folder.
+const nameTime = "20060102T150405Z"
+
+// TimeOf returns the time in the name of a run folder; the zero time if the name, which a
+// user may have chosen, does not begin with one.
+func TimeOf(name string) time.Time {
+	text, _, _ := strings.Cut(name, "-")
+	at, err := time.Parse(nameTime, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // Free returns the path of a new run folder in the folder out: Name, and a number after it

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -33,24 +34,36 @@ var historyHTML string
 var historyTemplate = template.Must(template.Must(pageTemplate.Clone()).New("history").Parse(historyHTML))
 
 // ReadHistory reads what package history needs of a run folder. A folder without
-// results is an error of kind fault.NotFound.
+// results is an error of kind fault.NotFound. With an error, the lab and the time of the run
+// are returned if they are known.
 func ReadHistory(dir string) (out history.Run, err error) {
+	out.At = store.TimeOf(filepath.Base(dir))
 	run, err := store.Open(dir)
 	if err != nil {
 		return out, err
 	}
 	defer run.Close()
+	o := evidence.ReadOutline(run)
+	if o.Plan != nil {
+		out.Lab = o.Plan.Lab
+	}
+	if len(o.Lines) > 0 {
+		out.At = o.Lines[0].At
+	}
 	data, err := run.Results()
 	if err != nil {
 		return out, err
 	}
-	if out.Results, err = analysis.ParseResults(data); err != nil {
+	r, err := analysis.ParseResults(data)
+	if err != nil {
 		return out, err
 	}
-	if out, err = pastOf(run, dir, out.Results, evidence.ReadOutline(run)); err == nil {
-		out.Cautions = NoticeOf(out.Results, out.Unplanned).Cautions()
+	past, err := pastOf(run, dir, r, o)
+	if err != nil {
+		return out, err
 	}
-	return out, err
+	past.Cautions = NoticeOf(past.Results, past.Unplanned).Cautions()
+	return past, nil
 }
 
 // pastOf makes what package history needs of what was read.

@@ -154,7 +154,8 @@ copy of the baseline) differs from the baseline. history prints the reason.
 
 With --fail-on the exit code is 3 if one of the named conditions is true. With --newest 10,
 the exit code depends only on the newest 10 runs of each history. The exit code is 6 if
-history left out the newest run or could not read it. The condition suspect is true if the
+history left out the newest run or could not read it, and if too few runs are comparable with
+the newest run although the history is long enough. The condition suspect is true if the
 newest run is farther from the earlier level than any other run, and farther than chance
 allows. The newest run is then either the first run of a large step or a single disturbed
 run; the next run shows which. With --store, history reads the newest runs, with their
@@ -165,7 +166,7 @@ labs.`,
   bakeoff history runs --html history.html
   bakeoff history runs --by direct --all
   bakeoff history runs --fail-on worse --newest 10
-  bakeoff history runs --fail-on suspect,step --newest 1
+  bakeoff history runs --fail-on suspect,step --newest 2
   bakeoff history --store store --lab nightly
   bakeoff history runs --json | jq '.labs[].series[].steps'`,
 		Args: cobra.ArbitraryArgs,
@@ -180,7 +181,7 @@ labs.`,
 	fl.IntVar(&f.most, "most", 1000, "with --store: read this `number` of the newest runs")
 	fl.IntVar(&f.newest, "newest", 0, "use only this `number` of the newest runs for --fail-on; 0: all runs")
 	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; exit with 6 if "+
-		"the newest run was left out or cannot be read")
+		"the newest run was left out, cannot be read, or is comparable with too few runs")
 	cli.CompleteFlag(c, "by", func([]string) []string {
 		return []string{string(compare.Relative), string(compare.Direct)}
 	})
@@ -207,6 +208,9 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 		return cli.Usage(c, fmt.Errorf("--by must be relative or direct (got %q)", f.by))
 	case f.newest < 0:
 		return cli.Usage(c, fmt.Errorf("--newest must be 0 or more (got %d)", f.newest))
+	case f.newest == 1 && slices.ContainsFunc(f.failOn, func(c string) bool { return c != suspectCondition }):
+		return cli.Usage(c, fmt.Errorf("--newest 1 contains no step, because a step has two or more runs after it, so "+
+			"only --fail-on %s can be true; write --newest 2 or more", suspectCondition))
 	}
 	var runs []history.Run
 	var unread []history.Unread
@@ -296,34 +300,62 @@ func undecidedSteps(res history.Result, runs []history.Run, failOn []string) (li
 		lines = append(lines, safetext.Line(fmt.Sprintf("--fail-on %s is not decided: %s", strings.Join(failOn, ","),
 			fmt.Sprintf(format, args...))))
 	}
-	newest := ""
 	for _, l := range res.Labs {
 		last := len(l.Runs) - 1
-		newest = max(newest, l.Runs[last].Run)
-		if len(l.Series) == 0 {
-			say("lab %s has no series", l.Lab)
-		}
+		present, before := false, len(lines)
 		for _, s := range l.Primary() {
-			if n := len(s.Estimates); n > 0 && s.Estimates[n-1].Run == last || !plans(runs, l.Runs[last], s) {
-				continue
-			}
-			why := "it has no value"
-			for _, x := range s.LeftOut {
-				if x.Run == last {
-					why = x.Reason
+			name := fmt.Sprintf("%s %s %s in lab %s", s.Contender, s.Cell, s.Metric, l.Lab)
+			switch {
+			case hasNewest(l, s):
+				if present = true; severed(l, s) {
+					say("%s: %s of %d can be used, and %d are needed: %s", name, unit.Count(len(s.Estimates), "run"), len(l.Runs),
+						s.Needs, s.LeftOut[len(s.LeftOut)-1].Reason)
 				}
+			case plans(runs, l.Runs[last], s):
+				why := "it has no value"
+				for _, x := range s.LeftOut {
+					if x.Run == last {
+						why = x.Reason
+					}
+				}
+				say("%s: the newest run %s has no usable value: %s", name, l.Runs[last].Run, why)
 			}
-			say("%s %s %s in lab %s: the newest run %s has no usable value: %s", s.Contender, s.Cell, s.Metric, l.Lab,
-				l.Runs[last].Run, why)
+		}
+		switch {
+		case len(lines) > before:
+		case !present:
+			say("the newest run %s of lab %s has nothing to judge", l.Runs[last].Run, l.Lab)
+		case renamed(l):
+			say("no comparison of the newest run %s of lab %s is in enough earlier runs", l.Runs[last].Run, l.Lab)
 		}
 	}
 	for _, u := range res.Unread {
-		// The names of run folders begin with their time.
-		if filepath.Base(u.Folder) > newest {
+		known := slices.ContainsFunc(res.Labs, func(l history.Lab) bool { return l.Lab == u.Lab })
+		if u.Lab != "" && !known || slices.ContainsFunc(res.Labs, u.MayBeNewest) {
 			say("the newest run %s could not be read: %s", u.Folder, u.Reason)
 		}
 	}
 	return lines
+}
+
+// hasNewest reports whether the newest run counts for a series.
+func hasNewest(l history.Lab, s history.Series) bool {
+	n := len(s.Estimates)
+	return n > 0 && s.Estimates[n-1].Run == len(l.Runs)-1
+}
+
+// renamed reports whether no series of the newest run has the runs for a step although the
+// history has enough: those before have other contenders, cells or metrics.
+func renamed(l history.Lab) bool {
+	return !slices.ContainsFunc(l.Primary(), func(s history.Series) bool {
+		return hasNewest(l, s) && (s.Needs == 0 || len(l.Runs) < s.Needs)
+	})
+}
+
+// severed reports whether a series lacks the runs for a step although the history has enough:
+// those before did other work, or could not be used.
+func severed(l history.Lab, s history.Series) bool {
+	return s.Needs > 0 && len(l.Runs) >= s.Needs && len(s.LeftOut) > 0
 }
 
 // plans reports whether a run has the contender and the cell of a series: a lab file may
@@ -339,14 +371,16 @@ func plans(runs []history.Run, p history.Point, s history.Series) bool {
 // noteFew says that conditions of --fail-on cannot be true yet, because there are too few runs.
 func (a reader) noteFew(res history.Result, failOn []string) {
 	for _, l := range res.Labs {
-		needs := 0
+		needs, fewest := 0, len(l.Runs)
 		for _, s := range l.Primary() {
-			needs = max(needs, s.Needs)
+			if s.Needs > 0 && !severed(l, s) {
+				needs, fewest = max(needs, s.Needs), min(fewest, len(s.Estimates))
+			}
 		}
-		if len(failOn) > 0 && needs > 0 {
+		if len(failOn) > 0 && needs > 0 && !renamed(l) {
 			fmt.Fprintln(a.Err, safetext.Line(fmt.Sprintf("bakeoff: note: lab %s has %s on this machine, but history needs "+
 				"%d or more to find a step; until then --fail-on %s never fails", l.Lab,
-				unit.Count(len(l.Runs), "run"), needs, strings.Join(failOn, ","))))
+				unit.Count(fewest, "comparable run"), needs, strings.Join(failOn, ","))))
 		}
 	}
 }
@@ -369,7 +403,9 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 		}
 		r, err := report.ReadHistory(dir)
 		if err != nil {
-			unread = append(unread, history.Unread{Folder: dir, Reason: err.Error()})
+			if lab == "" || r.Lab == "" || r.Lab == lab {
+				unread = append(unread, history.Unread{Folder: dir, Reason: err.Error(), Lab: r.Lab, At: r.At})
+			}
 			continue
 		}
 		runs = append(runs, r)
@@ -447,7 +483,7 @@ func runFolders(args []string) (out []string, err error) {
 	seen := map[string]bool{}
 	for _, arg := range args {
 		inside := RunsIn(filepath.Clean(arg))
-		if _, err := os.Stat(filepath.Join(arg, store.JournalFile)); err == nil || len(inside) == 0 {
+		if isRun(filepath.Clean(arg)) || len(inside) == 0 {
 			dir, err := RunDir(arg)
 			if err != nil {
 				return nil, err

@@ -210,9 +210,17 @@ func RunsIn(dir string) []string {
 	var out []string
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
-		if _, err := os.Stat(filepath.Join(sub, store.JournalFile)); err == nil {
+		if isRun(sub) {
 			out = append(out, sub)
 		}
 	}
 	return out
+}
+
+// isRun reports whether a folder is one of a run, which may have lost its journal or its plan.
+func isRun(dir string) bool {
+	return slices.ContainsFunc([]string{store.JournalFile, store.PlanFile}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	})
 }

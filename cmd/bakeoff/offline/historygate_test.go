@@ -1,0 +1,117 @@
+package offline
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/param"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/history"
+	"bakeoff/judge/history/replay"
+	"bakeoff/judge/noise"
+	"bakeoff/lab/store"
+)
+
+// A gate of history passes only what it judged.
+func TestGatesOfHistoryCanFail(t *testing.T) {
+	each := func(from int, change func(*history.Run)) func([]history.Run) {
+		return func(runs []history.Run) {
+			for i := from; i < len(runs); i++ {
+				change(&runs[i])
+			}
+		}
+	}
+	newest := func(u history.Unread) []history.Unread { return []history.Unread{u} }
+	night := func(n int) time.Time { return time.Date(2026, 1, n, 2, 0, 0, 0, time.UTC) }
+	rename := func(r *history.Run) {
+		r.Results.Cells[0].Name = "other"
+		for i := range r.Results.Summaries {
+			r.Results.Summaries[i].Cell = "other"
+		}
+	}
+	for name, x := range map[string]struct {
+		runs   int
+		step   float64
+		change func([]history.Run)
+		unread []history.Unread
+		want   int
+		says   string
+	}{
+		"nothing changed": {runs: 8},
+		"a step":          {runs: 8, step: 1, want: cli.ExitAsked, says: "changed at run"},
+		"too few runs":    {runs: 3},
+		"the newest run has no contender": {runs: 8, change: each(7, func(r *history.Run) {
+			r.Results.Contenders = r.Results.Contenders[:1]
+		}), want: cli.ExitUndecided, says: "of lab nightly has nothing to judge"},
+		"the cell has another name": {runs: 8, change: each(6, rename), want: cli.ExitUndecided,
+			says: "no comparison of the newest run 20260108T020000Z-nightly of lab nightly is in enough earlier runs"},
+		"a young history with another name": {runs: 5, change: each(3, rename)},
+		"other work": {runs: 8, change: each(7, func(r *history.Run) {
+			r.Results.Cells[0].Params = param.Values{"size": "1"}
+		}), want: cli.ExitUndecided, says: "1 run of 8 can be used, and 6 are needed: other work"},
+		"blocks without a value": {runs: 8, change: each(7, func(r *history.Run) { r.Results.Blocks = 9 }),
+			want: cli.ExitUndecided, says: "1 of 9 blocks lack a value"},
+		"an older run cannot be read": {runs: 8, unread: newest(history.Unread{Lab: "nightly", At: night(7)})},
+		"a run of unknown time": {runs: 8, unread: newest(history.Unread{}), want: cli.ExitUndecided,
+			says: "could not be read"},
+		"an older run of an unknown lab": {runs: 8, unread: newest(history.Unread{At: night(7)})},
+		"the newest run of its lab": {runs: 8, change: each(4, func(r *history.Run) {
+			r.Lab, r.At = "another", r.At.AddDate(0, 0, 9)
+		}), unread: newest(history.Unread{Folder: "runs/x", Lab: "nightly", At: night(5)}), want: cli.ExitUndecided,
+			says: "the newest run runs/x could not be read"},
+		"the only run of a lab": {runs: 8, unread: newest(history.Unread{Lab: "new", At: night(1)}), want: cli.ExitUndecided,
+			says: "not be read"},
+	} {
+		runs := replay.World{Noise: noise.Reference, Runs: x.runs, Between: 0.002, Step: x.step, At: 5}.Make(
+			rand.New(rand.NewPCG(1, 1)))
+		if x.change != nil {
+			x.change(runs)
+		}
+		res, err := history.Of(runs, history.Option{Unread: x.unread})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		f := historyFlags{judgeFlags: judgeFlags{failOn: []string{"worse"}}}
+		end := stepsFound(res, runs, f)
+		says := ""
+		if end != nil {
+			says = end.Error()
+		}
+		if cli.ExitCode(end) != x.want || !strings.Contains(says, x.says) || x.says == "" && says != "" {
+			t.Errorf("%s: exit code %d, want %d: %s", name, cli.ExitCode(end), x.want, says)
+		}
+	}
+}
+
+// A step has two runs after it, so a condition about steps is never true for one run.
+func TestHistoryRefusesAGateOfOneRun(t *testing.T) {
+	for conditions, want := range map[string]int{"suspect": cli.ExitDone, "suspect,step": cli.ExitInvalid,
+		"worse": cli.ExitInvalid} {
+		_, stderr, code := called(t, "history", earlier(t), "--fail-on", conditions, "--newest", "1")
+		if code != want || want == cli.ExitInvalid && !strings.Contains(stderr, "write --newest 2 or more") {
+			t.Errorf("%s: exit code %d, want %d: %s", conditions, code, want, stderr)
+		}
+	}
+}
+
+// A run folder that lost its journal is still the newest run, by the plan and the name.
+func TestHistorySeesARunWithoutAJournal(t *testing.T) {
+	dir := earlier(t)
+	damaged := filepath.Join(filepath.Dir(dir), "20261124T030217Z-quick")
+	if err := os.CopyFS(damaged, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(damaged, store.JournalFile)); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"history", "fleet"} {
+		_, stderr, code := called(t, command, filepath.Dir(dir), "--fail-on", "worse")
+		if code != cli.ExitUndecided || !strings.Contains(stderr, "20261124T030217Z-quick could not be read") {
+			t.Errorf("%s: exit code %d: %s", command, code, stderr)
+		}
+	}
+}
