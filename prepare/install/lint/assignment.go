@@ -6,6 +6,9 @@ import (
 	"bakeoff/base/lazy"
 )
 
+// maxExpanded bounds what the values of variables may add up to, in bytes, as they can contain each other.
+const maxExpanded = 16 * maxText
+
 // assignment is NAME=VALUE in a file that a shell reads, or NAME+=VALUE if more.
 type assignment struct {
 	name, value string
@@ -27,7 +30,7 @@ func assignments(text string, vars map[string]string) map[string]string {
 // condition count. What only a shell knows, such as $(hostname), stays as it is written.
 func readAssignments(text string, vars map[string]string) (out []assignment) {
 	r := shellReader{rest: strings.ReplaceAll(text, "\r\n", "\n"), vars: vars}
-	for r.rest != "" {
+	for r.rest != "" && r.expanded < maxExpanded {
 		r.word()
 	}
 	r.end()
@@ -44,6 +47,8 @@ type shellReader struct {
 	target  assignment
 	assigns bool // the word is an assignment to target
 	command bool // the words so far name a program, whose arguments follow
+
+	expanded int // bytes of variables
 }
 
 // take removes n bytes and returns them.
@@ -71,10 +76,8 @@ func (r *shellReader) word() {
 	case c == '$' || c == '`':
 		r.add(r.expand())
 	case c == '#' && !r.begun:
-		_, rest, more := strings.Cut(r.rest, "\n")
-		if r.rest = rest; more {
-			r.rest = "\n" + rest
-		}
+		comment, _, _ := strings.Cut(r.rest, "\n")
+		r.take(len(comment))
 	case c == ' ' || c == '\t':
 		r.take(1)
 		r.end()
@@ -98,7 +101,7 @@ func (r *shellReader) word() {
 // quoted reads the rest of a text in double quotes.
 func (r *shellReader) quoted() {
 	r.add("")
-	for r.rest != "" {
+	for r.rest != "" && r.expanded < maxExpanded {
 		switch c := r.rest[0]; {
 		case c == '"':
 			r.take(1)
@@ -121,6 +124,7 @@ func (r *shellReader) expand() string {
 		written := r.take(len(m[0]))
 		name := m[1] + m[2]
 		if v, ok := r.vars[name]; ok || r.assigns && name == r.target.name {
+			r.expanded += len(v)
 			return v
 		}
 		return written
@@ -142,12 +146,10 @@ func (r *shellReader) expand() string {
 	return r.take(len(r.rest))
 }
 
-// add continues a word. Variables that contain each other do not make it longer than a file.
+// add continues a word.
 func (r *shellReader) add(s string) {
 	r.begun = true
-	if r.current.Len()+len(s) <= maxText {
-		r.current.WriteString(s)
-	}
+	r.current.WriteString(s)
 }
 
 // end ends a word.
@@ -159,6 +161,7 @@ func (r *shellReader) end() {
 		r.out = append(r.out, a)
 		if a.more {
 			word = r.vars[a.name] + word
+			r.expanded += len(word)
 		}
 		r.vars[a.name] = word
 	case r.begun:

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"bakeoff/base/shell"
 )
 
 // text returns the content of a file of the system, "" if there is none.
@@ -26,6 +28,15 @@ func lines(text string) (out []string) {
 	return out
 }
 
+// settingOf returns a name for a line of configuration. If a shell would not take it for a name, it is quoted, as
+// somebody may paste the line into a command.
+func settingOf(name string) string {
+	if plain := strings.ReplaceAll(name, "=", ""); shell.Quote(plain) != plain {
+		return shell.Quote(name)
+	}
+	return name
+}
+
 // joinLines joins the lines of a text that end in a backslash with the next ones, by a space.
 func joinLines(text string) string {
 	return strings.NewReplacer("\\\r\n", " ", "\\\n", " ").Replace(text)
@@ -40,6 +51,7 @@ type dracutConfig struct {
 	last  string            // the last file in /etc
 	// joined are the words that arise where one file appends to the last word of another.
 	joined map[string]string // the file by word
+	missed bool              // a file cannot be read
 }
 
 func readDracut(root *tree) dracutConfig {
@@ -65,25 +77,31 @@ func readDracut(root *tree) dracutConfig {
 		before := maps.Clone(c.vars)
 		for _, a := range readAssignments(text, c.vars) {
 			c.of[a.name] = f
-			after := a.value
-			if a.more {
-				after = before[a.name] + a.value
-				old, added := strings.Fields(before[a.name]), strings.Fields(a.value)
-				for _, word := range strings.Fields(after) {
-					if !slices.Contains(old, word) && !slices.Contains(added, word) {
-						c.joined[word] = f
-					}
-				}
-			} else {
-				c.reset[a.name] = f
+			if !a.more {
+				c.reset[a.name], before[a.name] = f, a.value
+				continue
 			}
-			before[a.name] = after
+			old := before[a.name]
+			last := old[strings.LastIndexFunc(old, unicode.IsSpace)+1:]
+			first, _, _ := strings.Cut(strings.Map(space, a.value), " ")
+			if last != "" && first != "" {
+				c.joined[last+first] = f
+			}
+			before[a.name] = old + a.value
 		}
 		if strings.HasPrefix(f, "etc/") {
 			c.last = f
 		}
 	}
 	return c
+}
+
+// space makes all white space the same.
+func space(r rune) rune {
+	if unicode.IsSpace(r) {
+		return ' '
+	}
+	return r
 }
 
 // modules are the modules that dracut adds.

@@ -74,6 +74,8 @@ type linter struct {
 	root     *tree // nil if the files are unknown
 	findings []Finding
 
+	dracutFiles *dracutConfig // what dracut returns
+
 	tool    string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
 	menu    bool   // ZFSBootMenu starts the system
 	rootSet string // the dataset that is /, "" if / is not on ZFS
@@ -116,8 +118,8 @@ func newLinter(s installed.System, root fs.FS) *linter {
 			l.rootSet = m.Source
 		}
 	}
-	for name, p := range s.Pools {
-		if b := p.Props["bootfs"]; l.rootSet == "" && b != "" && b != "-" && installed.PoolOf(b) == name {
+	for _, name := range slices.Sorted(maps.Keys(s.Pools)) {
+		if b := s.Pools[name].Props["bootfs"]; l.rootSet == "" && b != "" && b != "-" && installed.PoolOf(b) == name {
 			l.rootSet = b
 		}
 	}
@@ -188,8 +190,23 @@ func (l *linter) findKeys() {
 	}
 }
 
-// dracut, crypttab and fstab return the configuration of dracut, and the lines of these files.
-func (l *linter) dracut() dracutConfig   { return readDracut(l.root) }
+// dracut returns the configuration of dracut. It is read once, as a shell reads it.
+func (l *linter) dracut() dracutConfig {
+	if l.root == nil {
+		return dracutConfig{}
+	}
+	if l.dracutFiles == nil {
+		missed := l.root.missed
+		l.root.missed = false
+		c := readDracut(l.root)
+		c.missed = l.root.missed
+		l.dracutFiles, l.root.missed = &c, missed
+	}
+	l.root.missed = l.root.missed || l.dracutFiles.missed
+	return *l.dracutFiles
+}
+
+// crypttab and fstab return the lines of these files.
 func (l *linter) crypttab() []cryptEntry { return readCrypttab(l.text("etc/crypttab")) }
 func (l *linter) fstab() []fstabEntry    { return readFstab(l.text("etc/fstab")) }
 
