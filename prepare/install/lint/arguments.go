@@ -88,14 +88,17 @@ func (l *linter) kernelArguments() kernelArguments {
 		return kernelArguments{line: line, where: cmp.Or(at, l.rootSet) + " " + propCommandLine, known: known}
 	case l.usesGRUB():
 		return l.grubArguments()
-	case l.exists(kernelCmdline):
-		// Where nobody knows the loader, GRUB may read its own file.
-		known := len(l.UKI) > 0 || l.Bootloader != "" || !l.exists(grubDefaults)
-		return kernelArguments{line: strings.Join(lines(l.text(kernelCmdline)), " "), where: kernelCmdline, known: known}
 	case len(l.UKI) > 0:
+		if file, line := l.unifiedArguments(); l.exists(file) {
+			return kernelArguments{line: line, where: file, known: true}
+		}
 		u := slices.MaxFunc(l.UKI, func(a, b installed.UKI) int { return compareVersions(a.Kernel, b.Kernel) })
 		where := cmp.Or(l.dracut().of["kernel_cmdline"], u.Path)
 		return kernelArguments{line: u.Cmdline, where: where, known: u.Cmdline != ""}
+	case l.exists(kernelCmdline):
+		// Where nobody knows the loader, GRUB may read its own file.
+		known := l.Bootloader != "" || !l.exists(grubDefaults)
+		return kernelArguments{line: strings.Join(lines(l.text(kernelCmdline)), " "), where: kernelCmdline, known: known}
 	}
 	if a := l.entryArguments(); a.known || l.Bootloader != "" {
 		return a

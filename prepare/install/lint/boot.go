@@ -28,10 +28,11 @@ func (l *linter) checkCommandLines() {
 			return
 		}
 		args := l.kernelArguments()
-		l.checkHostIDArgument(args.at("spl.spl_hostid"), args.line)
+		l.checkHostIDArgument(args.at, args.line)
 		l.checkForce(args.at, args.line)
+		file, _ := l.unifiedArguments()
 		for _, u := range l.UKI {
-			if !l.exists(kernelCmdline) && u.Cmdline != args.line {
+			if !l.exists(file) && u.Cmdline != args.line { // else the next image has those of the file
 				l.checkForce(func(string) string { return u.Path }, u.Cmdline)
 			}
 		}
@@ -62,8 +63,9 @@ func (l *linter) checkCommandLines() {
 			l.report("commandline-root", Info, where,
 				"root="+v+" has no effect: ZFSBootMenu replaces root= with the dataset that it starts.", "Remove root=.")
 		}
-		l.checkHostIDArgument(where, p.Value)
-		l.checkForce(func(string) string { return where }, p.Value)
+		at := func(string) string { return where }
+		l.checkHostIDArgument(at, p.Value)
+		l.checkForce(at, p.Value)
 	}
 }
 
@@ -102,15 +104,15 @@ func (l *linter) checkBootEnvironments() {
 	}
 	pool, p := l.rootPool()
 	bootfs := p.Props["bootfs"]
-	switch d := l.Datasets[bootfs]; {
-	case !l.linux() || p.Props == nil || len(l.Datasets) == 0:
-	case bootfs == "" || bootfs == "-":
+	switch d, there := l.Datasets[bootfs]; {
+	case !l.linux() || bootfs == "" || len(l.Datasets) == 0: // unknown
+	case bootfs == "-":
 		if l.menu {
 			l.report("bootfs-unset", Warning, pool+" bootfs",
 				"Without bootfs ZFSBootMenu does not count down, and asks at each start.", fmt.Sprintf(
 					"zpool set bootfs=%s %s", shell.Quote(l.rootSet), shell.Quote(pool)))
 		}
-	case d == nil:
+	case !there:
 		l.report("bootfs-missing", Error, pool+" bootfs", "There is no dataset "+bootfs+".",
 			fmt.Sprintf("zpool set bootfs=%s %s", shell.Quote(l.rootSet), shell.Quote(pool)))
 	case d["mountpoint"].Value == "":
@@ -129,6 +131,7 @@ func (l *linter) checkMenu() {
 	for _, name := range l.environments() {
 		d := l.Datasets[name]
 		switch active := d[propActive].Value; {
+		case d[propActive].Unknown:
 		case d["mountpoint"].Value == "legacy" && active != "on":
 			l.report("environment-not-listed", Error, name+" mountpoint",
 				"ZFSBootMenu lists a dataset with a legacy mountpoint only if "+propActive+" is on.",

@@ -504,7 +504,7 @@ func (l *linter) checkFstab() {
 			Error,
 			where,
 			"Nothing activates the swap when the system starts: it cannot hibernate.",
-			l.swapDevice()+" none swap defaults 0 0",
+			settingOf(l.swapDevice())+" none swap defaults 0 0",
 		)
 	}
 }
@@ -533,6 +533,6 @@ func (l *linter) checkESPMount(e fstabEntry) {
 	}
 	if len(add) > 0 {
 		l.report("esp-mount-options", Warning, "etc/fstab", fmt.Sprintf("%s: %s.", e.target, strings.Join(why, "; ")),
-			"Add "+strings.Join(add, ",")+" to the end of the options of "+e.target+".")
+			"Add "+strings.Join(add, ",")+" to the end of the options of "+settingOf(e.target)+".")
 	}
 }

@@ -32,6 +32,10 @@ func TestFixes(t *testing.T) {
 			"zgenhostid -f 0x89abcdef, then kernel-install add-all"},
 		{unifiedMachine, func(m *machine) { m.write("etc/hostid", "89abcdef\n") }, "hostid-form", "etc/hostid",
 			"zgenhostid -f 0x89abcdef, then kernel-install add-all"},
+		{unifiedMachine, func(m *machine) {
+			m.OS.ID, m.Packages, m.Services = "nixos", nil, nil
+			m.write("etc/hostid", "\x00\x00\x00\x00")
+		}, "hostid-zero", "etc/hostid", `networking.hostId = "89abcdef", then nixos-rebuild boot`},
 		{voidMachine, func(m *machine) {
 			label("")(m)
 			m.write("etc/hostid", "\x00\x00\x00\x00")

@@ -47,7 +47,11 @@ func sameID(text string, id uint32) bool {
 // writeHostID is the command that writes etc/hostid. It takes over the hostid of the pool, which
 // otherwise refuses the system.
 func (l *linter) writeHostID() string {
-	if id, ok := l.poolHostID(); ok {
+	id, ok := l.poolHostID()
+	switch {
+	case ok && l.OS.ID == "nixos":
+		return fmt.Sprintf(`networking.hostId = "%08x", then %s`, id, l.rebuild())
+	case ok:
 		return fmt.Sprintf("zgenhostid -f 0x%08x, then %s", id, l.rebuild())
 	}
 	return "zgenhostid -f, then " + l.rebuild() + ", and in a rescue system with this etc/hostid " + l.adoptPool()
@@ -61,14 +65,15 @@ func (l *linter) adoptPool() string {
 
 var decimal = lazy.Compile(`^[0-9]+$`)
 
-// checkHostIDArgument checks spl_hostid= and spl.spl_hostid=.
-func (l *linter) checkHostIDArgument(where, cmdline string) {
+// checkHostIDArgument checks spl_hostid= and spl.spl_hostid=. at says where an argument is written.
+func (l *linter) checkHostIDArgument(at func(string) string, cmdline string) {
 	want, known := l.hostID()
 	for _, name := range []string{"spl_hostid", "spl.spl_hostid"} {
 		v, ok := argument(cmdline, name)
 		if !ok {
 			continue
 		}
+		where := at(name)
 		right := name + "=0x" + v
 		if known {
 			right = fmt.Sprintf("%s=0x%08x", name, want)

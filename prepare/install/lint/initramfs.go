@@ -26,8 +26,7 @@ func (l *linter) hostonly() bool {
 	case "no":
 		return false
 	}
-	kernelInstall := assignments(l.text("etc/kernel/install.conf"), map[string]string{})
-	if len(l.UKI) > 0 && kernelInstall["initrd_generator"] == "dracut" {
+	if len(l.UKI) > 0 && l.kernelInstall()["initrd_generator"] == "dracut" {
 		return true // as kernel-install calls it
 	}
 	return atLeast(l.Tools["dracut"], "108") // the default of dracut from there on
@@ -147,7 +146,7 @@ func (l *linter) checkItems() {
 		}
 		var lacks, unset []string
 		for _, file := range want {
-			if slices.Contains(i.Files, file) && !(file == "/etc/crypttab" && i.Crypttab == nil) {
+			if slices.Contains(i.Files, file) {
 				continue
 			}
 			if k := slices.IndexFunc(l.keys, func(k key) bool { return k.path == file }); k >= 0 && !l.encryptedImage(name) {
@@ -194,7 +193,7 @@ func (l *linter) keyOutside(name string, k key) {
 		return
 	}
 	l.report("key-not-in-initramfs", Error, "etc/crypttab", why+"the swap stays closed, and the system does not resume.",
-		"Write none instead of "+k.path+", then "+l.rebuild())
+		"Write none instead of "+settingOf(k.path)+", then "+l.rebuild())
 }
 
 // askFor is the command after which the passphrase of a pool is typed. A key of another format is
@@ -210,7 +209,7 @@ func (l *linter) askFor(dataset string) string {
 func (l *linter) started() map[string]installed.Initramfs {
 	images := map[string]installed.Initramfs{}
 	for _, u := range l.UKI {
-		images[u.Path] = installed.Initramfs{Files: u.Files, Crypttab: new(string)}
+		images[u.Path] = installed.Initramfs{Files: u.Files}
 	}
 	if len(images) == 0 {
 		return l.Initramfs

@@ -224,7 +224,9 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.write("etc/dracut.conf.d/10-crypt.conf", `add_dracutmodules+=" crypt resume "`+"\n"+
 				""+`install_items+=" /boot/volume.key "`)
-			m.image(func(i *installed.Initramfs) { i.Crypttab = nil })
+			m.image(func(i *installed.Initramfs) {
+				i.Files, i.Crypttab = []string{"/etc/zfs/zroot.key", "/boot/volume.key", "/etc/hostid"}, nil
+			})
 		}, "dracut-items-missing", "etc/dracut.conf.d/10-crypt.conf"},
 		{voidMachine, func(m *machine) {
 			m.write("etc/dracut.conf.d/zol.conf", `add_dracutmodules+=" zfs "`)

@@ -84,7 +84,7 @@ func (l *linter) checkUnifiedImages() {
 	}
 	if written != "" && !l.namesRoot(written) {
 		l.report("cmdline-root", Error, file, "The arguments do not name the root "+l.rootSet+".",
-			"root=ZFS="+l.rootSet+", then "+build)
+			"root=ZFS="+settingOf(l.rootSet)+", then "+build)
 		return
 	}
 	have := false
@@ -120,12 +120,7 @@ func (l *linter) checkUnifiedImages() {
 			fix,
 		)
 	}
-	vars := map[string]string{}
-	for _, f := range append([]string{"etc/kernel/install.conf"},
-		l.dropIns(".conf", "usr/lib/kernel/install.conf.d", "etc/kernel/install.conf.d")...) {
-		assignments(l.text(f), vars)
-	}
-	if l.tool != "mkinitcpio" && l.text("etc/kernel/install.conf") != "" && vars["layout"] != "uki" &&
+	if l.tool != "mkinitcpio" && l.text("etc/kernel/install.conf") != "" && l.kernelInstall()["layout"] != "uki" &&
 		l.dracut().vars["uefi"] != "yes" {
 		l.report(
 			"uki-layout",
@@ -135,6 +130,16 @@ func (l *linter) checkUnifiedImages() {
 			"layout=uki",
 		)
 	}
+}
+
+// kernelInstall returns the settings of kernel-install.
+func (l *linter) kernelInstall() map[string]string {
+	vars := map[string]string{}
+	for _, f := range append([]string{"etc/kernel/install.conf"},
+		l.dropIns(".conf", "usr/lib/kernel/install.conf.d", "etc/kernel/install.conf.d")...) {
+		assignments(l.text(f), vars)
+	}
+	return vars
 }
 
 // unifiedArguments returns the file with the arguments of the next unified image, and the arguments.

@@ -267,11 +267,11 @@ func (l *linter) checkGRUB() {
 		case !ok:
 			l.report("grub-without-root", Error, "etc/default/grub",
 				"GRUB_CMDLINE_LINUX has no root=: the initramfs does not know which dataset is the root.",
-				"Add root=ZFS="+l.rootSet+" to the value of GRUB_CMDLINE_LINUX, then update-grub.")
+				"Add root=ZFS="+shell.Quote(l.rootSet)+" to the value of GRUB_CMDLINE_LINUX, then update-grub.")
 		case strings.Contains(v, "$"): // made by a shell
 		case v != l.rootSet && v != "AUTO" && l.Datasets[v] == nil && len(l.Datasets) > 0:
 			l.report("grub-root-wrong", Error, "etc/default/grub", "There is no dataset "+v+".",
-				"Write root=ZFS="+l.rootSet+" instead, then update-grub.")
+				"Write root=ZFS="+shell.Quote(l.rootSet)+" instead, then update-grub.")
 		}
 	}
 	name := ""

@@ -42,6 +42,18 @@ func TestStyles(t *testing.T) {
 		"encryption is null": change(voidMachine(), func(m *machine) {
 			m.Datasets[voidRoot]["encryption"] = installed.Property{Unknown: true}
 		}),
+		"facts with gaps about datasets": change(voidMachine(), func(m *machine) {
+			delete(m.Pools["zroot"].Props, "bootfs")
+			m.dataset("zroot/ROOT/other", "legacy", "noauto")
+			m.Datasets["zroot/ROOT/other"][propActive] = installed.Property{Unknown: true}
+		}),
+		"the dataset of bootfs is unknown": change(voidMachine(), func(m *machine) {
+			m.Datasets["zroot/ROOT/other"] = nil
+			m.Pools["zroot"].Props["bootfs"] = "zroot/ROOT/other"
+		}),
+		"lsinitrd could not read crypttab": change(voidMachine(), func(m *machine) {
+			m.image(func(i *installed.Initramfs) { i.Crypttab = nil })
+		}),
 		"versions with a prefix and an epoch": change(voidMachine(), func(m *machine) {
 			m.ZBM.Version, m.ZBM.OpenZFS, m.Tools["zfs"] = "v3.1.0", "zfs-2.4.0", "zfs-2.4.1-1"
 		}),
@@ -86,6 +98,12 @@ func TestStyles(t *testing.T) {
 		}),
 		"the generator is a comment": change(sleepingMachine(), func(m *machine) {
 			m.write("etc/kernel/install.conf", "layout=uki\n#initrd_generator=dracut\ninitrd_generator=mkosi-initrd\n")
+			m.write("etc/dracut.conf.d/zfs.conf", "add_dracutmodules+=\" zfs \"\ninstall_items+=\" /etc/crypttab \"\n")
+			m.image(func(i *installed.Initramfs) { i.Modules = []string{"crypt", "resume", "zfs"} })
+		}),
+		"the generator is in a part of the file": change(sleepingMachine(), func(m *machine) {
+			m.write("etc/kernel/install.conf", "layout=uki\ninitrd_generator=dracut\n")
+			m.write("etc/kernel/install.conf.d/mkosi.conf", "initrd_generator=mkosi-initrd\n")
 			m.write("etc/dracut.conf.d/zfs.conf", "add_dracutmodules+=\" zfs \"\ninstall_items+=\" /etc/crypttab \"\n")
 			m.image(func(i *installed.Initramfs) { i.Modules = []string{"crypt", "resume", "zfs"} })
 		}),

@@ -152,13 +152,13 @@ func (l *linter) checkResumeArgument() {
 	case l.tool == "initramfs-tools" && (!ok || resume == "auto"): // the largest active swap
 	case resume == "none":
 		l.report("resume-off", Error, at, name+"=none: nothing looks for the hibernation image, and it is lost.",
-			"Write "+name+"="+l.swapDevice()+".")
+			"Write "+name+"="+settingOf(l.swapDevice())+".")
 	case !ok && l.tool != "" && !l.mayResumeByFirmware():
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
-			"Add resume="+l.swapDevice()+".")
+			"Add resume="+settingOf(l.swapDevice())+".")
 	case ok && !isFile && !l.isSwap(resume) && !l.mayBeSwap(resume):
 		l.report("resume-wrong", Error, at, name+"="+resume+" is not the swap "+l.swapDevice()+".",
-			"Write "+name+"="+l.swapDevice()+".")
+			"Write "+name+"="+settingOf(l.swapDevice())+".")
 	}
 	l.checkLUKSArguments(args)
 }
@@ -177,7 +177,7 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 	for _, name := range []string{"rd.luks", "luks"} {
 		if v, ok := argument(args.line, name); ok && isFalse(v) && l.resume != nil {
 			l.report("luks-off", Error, args.at(name), name+"="+v+" opens no LUKS partition: the swap stays closed.",
-				"Remove "+name+"="+v+".")
+				"Remove "+settingOf(name+"="+v)+".")
 			return
 		}
 	}
@@ -221,7 +221,7 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 	for _, name := range []string{"rd.luks.crypttab", "luks.crypttab"} {
 		if v, ok := argument(args.line, name); ok && isFalse(v) && l.systemd() && !named {
 			l.report("luks-crypttab-off", Error, args.at(name), name+"="+v+" ignores crypttab: the swap stays closed, or has "+
-				"another name than "+l.resume.name+".", "Remove "+name+"="+v+".")
+				"another name than "+l.resume.name+".", "Remove "+settingOf(name+"="+v)+".")
 			return
 		}
 	}
@@ -360,7 +360,7 @@ func (l *linter) checkCrypttab() {
 		!(e.has("x-initrd.attach") && atLeast(l.Tools["dracut"], "103")) {
 		l.report("crypttab-not-in-initramfs", Error, where,
 			"dracut "+l.Tools["dracut"]+" in hostonly mode leaves out an entry without the option force.",
-			"Add the option force to "+e.name+".")
+			"Add the option force to "+settingOf(e.name)+".")
 	}
 	if e.key != "" && e.hasKey() && l.root != nil && !l.exists(e.key[1:]) && l.Modes[e.key] == "" {
 		l.report("key-file-missing", Error, where, "There is no "+e.key+".", "Put the key there, or correct the path.")
@@ -391,7 +391,7 @@ func (l *linter) checkSwapInCrypttab() {
 		}
 		l.report("crypttab-without-swap", Error, "etc/crypttab",
 			"Nothing opens "+s.Device+" when the system starts: no entry has the name "+name+".",
-			name+" UUID=UUID_OF_THE_PARTITION KEYFILE luks")
+			settingOf(name)+" UUID=UUID_OF_THE_PARTITION KEYFILE luks")
 	}
 }
 
