@@ -135,7 +135,7 @@ var impossibleCheck = Check{
 	Doc: "A figure exceeds a physical limit. Examples are more events than the processor has cycles for, more bytes " +
 		"than the link carries, or more simultaneous requests than clients. An impossible figure is not a " +
 		"measurement of what its label says. In sysbench's CPU test, the usual cause is an empty loop: the " +
-		"compiler removes the calls of sqrt, because nothing uses their results.",
+		"compiler removes the calls to sqrt, because nothing uses their results.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowestCeiling(c.column, r); share > 1 {

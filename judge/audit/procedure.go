@@ -129,8 +129,8 @@ func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, for
 }
 
 var unstableCheck = remarks("unstable",
-	"The authors say that the runs of a figure differed much. Without the spread, such a figure supports no "+
-		"comparison.",
+	"The authors say that the runs behind a figure differed considerably. Without the spread, such a figure "+
+		"supports no comparison.",
 	Undoes, func(e Experiment) []Note { return e.Unstable }, "the article says that runs differed: %s")
 
 var selectedCheck = remarks("selected",
