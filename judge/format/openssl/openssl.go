@@ -159,7 +159,7 @@ func (r *reader) addRates(algorithm string, words []string) {
 func operations(words []string) (out []string) {
 	for _, w := range words[len(words)/2:] {
 		name, ok := strings.CutSuffix(w, "/s")
-		if !ok || len(words)%2 == 1 {
+		if !ok || name == "" || len(words)%2 == 1 {
 			return nil
 		}
 		out = append(out, name)
@@ -248,7 +248,7 @@ var kinds = map[string]struct {
 // machine keeps a line of -mr.
 func (r *reader) machine(f []string) {
 	if f[0] == "+F" {
-		if len(f) < 4 {
+		if len(f) < 4 || f[2] == "" {
 			r.p.LeaveOut(r.line, "the line +F needs an index, a name and a rate")
 			return
 		}

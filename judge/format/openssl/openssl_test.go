@@ -64,6 +64,13 @@ func TestLeftOut(t *testing.T) {
 	})
 }
 
+// A column or an algorithm without a name is none of openssl.
+func TestNoName(t *testing.T) {
+	formattest.Mistakes(t, New(), []formattest.Mistake{{Name: "no algorithm", Text: "+H:16:16\n+F:0::1.00:2.00\n",
+		Want: "x:2: the line +F needs an index, a name and a rate"}, {Name: "no name", Text: "   sign verify /s verify/s\n" +
+		"rsa 2048 bits 0.002688s 0.000163s 372.0 6147.0\n", Want: "x:1: the file has no results of openssl speed"}})
+}
+
 // Each report of a file has its own version.
 func TestVersions(t *testing.T) {
 	const table = "type             16 bytes\nsha256           11111.11k\n"
