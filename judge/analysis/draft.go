@@ -55,9 +55,39 @@ func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric
 		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name, m),
 	}
 	c.blocks, c.trials = pairBlocks(c.us, c.them, m, d.Trials)
+	if d.Elsewhere { // bakeoff itself counts only complete blocks, and knows what failed
+		c.noteIncomplete()
+	}
 	c.contrast = stats.NewContrast(c.trials)
 	c.margin, c.region = d.Margin, RatioRegion(d.Margin)
 	return c
+}
+
+// noteIncomplete counts the blocks in which a side lacks trials. They do not count, so the
+// others may be a selection.
+func (c *draft) noteIncomplete() {
+	in := [2]map[int]bool{{}, {}}
+	all := map[int]bool{}
+	for i, s := range [2]series{c.us, c.them} {
+		for _, o := range s {
+			if !readMetric(o, c.metric).lacks {
+				in[i][o.Block], all[o.Block] = true, true
+			}
+		}
+	}
+	if c.Incomplete = len(all) - len(c.blocks); c.Incomplete <= 0 || len(in[0]) == 0 || len(in[1]) == 0 {
+		c.Incomplete = 0
+		return
+	}
+	what := "trials of a side"
+	switch {
+	case len(in[0]) == len(c.blocks) && len(in[1]) == len(all):
+		what = c.Contender
+	case len(in[1]) == len(c.blocks) && len(in[0]) == len(all):
+		what = c.Baseline
+	}
+	c.Warnings = append(c.Warnings, fmt.Sprintf("%d of %d blocks lack %s and do not count; the others may be a "+
+		"selection. Write a failed trial as \"failed\".", c.Incomplete, len(all), what))
 }
 
 // performLook performs the look at n blocks.

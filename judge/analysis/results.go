@@ -287,6 +287,8 @@ type Comparison struct {
 	// Unused is the number of blocks that count for this comparison but came
 	// after its deciding look or after the last look.
 	Unused int `json:"unused"`
+	// Incomplete is the number of blocks of a table that lack trials of a side.
+	Incomplete int `json:"incomplete,omitempty"`
 	// Look is the number of blocks at the look that decided, or at the last look
 	// so far; 0 if no look was reached.
 	Look int `json:"look"`

@@ -190,6 +190,12 @@ func (t *reader) results(opt TableOptions) ([]Results, error) {
 		if len(bad) == 0 {
 			out[i] = Analyse(d)
 			out[i].Geomeans = geomeans(&d)
+			for _, c := range out[i].Comparisons {
+				if c.Incomplete > 0 { // its warning is the first one
+					out[i].Warnings = append(out[i].Warnings, fmt.Sprintf("%s at %s, %s: %s", c.Contender, c.Cell, c.Metric,
+						c.Warnings[0]))
+				}
+			}
 			out[i].Ended = EndedBlocks
 			if out[i].AllDecided() && out[i].WhyDecided() != EndedFailed {
 				out[i].Ended = EndedDecided

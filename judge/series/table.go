@@ -382,15 +382,41 @@ func scaledValues(vs []float64, scale sample.Scale) []float64 {
 	return out
 }
 
-// missing lists the cells in which a contender has no value.
+// lacking lists the metrics that other contenders have values of, but not who. keys are those
+// of one cell.
+func (t *table) lacking(keys []cellMetric, who string) (out []string) {
+	has := map[string]bool{} // a metric with two directions is one here; opposed warns of it
+	for _, key := range keys {
+		s := t.sides[key][who]
+		has[key.metric] = has[key.metric] || s != nil && len(s.values) > 0
+	}
+	for _, key := range keys {
+		for _, s := range t.sides[key] {
+			if len(s.values) > 0 && !has[key.metric] {
+				out = lists.AddNew(out, key.metric)
+			}
+		}
+	}
+	return out
+}
+
+// missing lists the cells in which a contender has no value, or no value of a metric.
 func (t *table) missing(r *Result) {
 	expected := t.by == ByFile || t.by == t.doc.By && t.doc.Complete
+	keys := map[string][]cellMetric{}
+	for _, key := range t.keys {
+		keys[key.cell] = append(keys[key.cell], key)
+	}
 	for _, c := range t.order {
 		for _, who := range t.contenders {
 			o, reason := c.sides[who], ""
 			switch {
 			case o != nil && o.values > 0:
-				continue
+				lacks := t.lacking(keys[c.name], who)
+				if !expected || len(lacks) == 0 {
+					continue
+				}
+				reason = "no file has a value of " + strings.Join(lacks, ", ")
 			case o != nil && o.failed > 0:
 				reason = o.reason
 			case expected && o == nil:

@@ -27,9 +27,14 @@ var conditions = []condition{
 	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
 	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
 	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
-		return lists.Map(r.Missing, func(m analysis.Missing) string {
-			return at(m.Contender, m.Cell) + " is missing"
-		})
+		out = lists.Map(r.Missing, func(m analysis.Missing) string { return at(m.Contender, m.Cell) + " is missing" })
+		for _, c := range r.Comparisons {
+			if c.Primary && c.Incomplete > 0 {
+				out = append(out, fmt.Sprintf("%s: %s of a table lack trials", comparisonName(c),
+					unit.Count(c.Incomplete, "block")))
+			}
+		}
+		return out
 	}},
 	{"failed", "a contender failed a trial", func(r analysis.Results) (out []string) {
 		seen := map[string]bool{}
@@ -235,7 +240,9 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 	}
 	missing := false
 	for i, r := range all {
-		missing = missing || len(r.Missing) > 0
+		missing = missing || len(r.Missing) > 0 || slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool {
+			return c.Primary && c.Incomplete > 0
+		})
 		open = append(open, f.untested(r)...)
 		if text := f.untestedTwin(r); text != "" {
 			open = append(open, text)

@@ -3,6 +3,7 @@ package offline
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -226,5 +227,37 @@ func TestTheReaderExplainsItsOwnFiles(t *testing.T) {
 	_, stderr, _ := called(t, "analyse", file(t, "x.txt", fio))
 	if !strings.Contains(stderr, "the JSON ends too early") {
 		t.Error(stderr)
+	}
+}
+
+// A metric that one file lacks, and a block that lacks a side, are missing.
+func TestWhatOneSideLacksIsMissing(t *testing.T) {
+	both := file(t, "old.txt", "BenchmarkA-2 10 5 ns/op 7 B/op\n")
+	one := file(t, "new.txt", "BenchmarkA-2 10 5 ns/op\n")
+	const head = "block,position,contender,workload,metric,unit,better,value\n"
+	var rows strings.Builder
+	for block := range 8 {
+		fmt.Fprintf(&rows, "%d,0,a,w,m,s,lower,1.%d\n%d,1,b,w,m,s,lower,1.%d\n", block, block, block, block)
+	}
+	full := file(t, "t.csv", head+rows.String())
+	short := file(t, "t.csv", head+rows.String()+"8,0,a,w,m,s,lower,1\n9,0,a,w,m,s,lower,1\n")
+	failed := file(t, "t.csv", head+rows.String()+"8,0,a,w,m,s,lower,1\n8,1,b,w,m,s,lower,failed\n")
+	for _, x := range []struct {
+		args string
+		want string
+		code int
+	}{
+		{both + " " + one + " --fail-on missing", "new at A is missing", 3},
+		{both + " " + one, "no file has a value of B/op", 4},
+		{both + " " + both, "", 0},
+		{short + " --fail-on missing", "b w m: 2 blocks of a table lack trials", 3},
+		{short, "2 of 10 blocks lack b and do not count", 4},
+		{full + " --fail-on missing", "", 0},
+		{failed + " --fail-on missing", "", 0},
+	} {
+		out, stderr, code := called(t, append([]string{"analyse"}, strings.Fields(x.args)...)...)
+		if text := strings.Join(strings.Fields(out+stderr), " "); code != x.code || !strings.Contains(text, x.want) {
+			t.Errorf("analyse %s: %d, want %d and %q: %s", x.args, code, x.code, x.want, text)
+		}
 	}
 }
