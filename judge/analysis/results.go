@@ -93,8 +93,10 @@
 package analysis
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"bakeoff/base/fault"
@@ -125,7 +127,73 @@ func ParseResults(text []byte) (r Results, err error) {
 		return r, fault.New(fault.Invalid, "results.json: the schema is %.60q, but this program reads %q", r.Schema,
 			ResultsSchema)
 	}
+	if err := r.checkWords(); err != nil {
+		fix := again
+		if r.Newer() != "" {
+			fix = "a newer version of bakeoff wrote the file: read it with that version"
+		}
+		return r, fault.WithFix(fault.Wrap(fault.Invalid, "results.json", err), fix)
+	}
 	return r, nil
+}
+
+// checkWords refuses words that this program does not know: whoever looks for worse would
+// take a comparison with an unknown verdict for one that is not worse.
+func (r Results) checkWords() error {
+	comparisons := r.Comparisons
+	if r.Twin != nil {
+		comparisons = slices.Concat(comparisons, r.Twin.Comparisons)
+	}
+	for _, c := range comparisons {
+		verdicts := []Verdict{Better, Worse, Equivalent, Inconclusive}
+		if !c.Primary {
+			verdicts = append(verdicts, "")
+		}
+		if err := cmp.Or(oneOf("verdict", c.Verdict, verdicts...), checkDirection(c.Better, c.Scale),
+			oneOf("scope", c.Scope, ScopeMachine, ScopeInstance)); err != nil {
+			return fmt.Errorf("comparison of %.60q at %.60q, metric %.60q: %w", c.Contender, c.Cell, c.Metric, err)
+		}
+	}
+	for _, cell := range r.Cells {
+		for _, m := range cell.Metrics {
+			if err := checkDirection(m.Better, m.Scale); err != nil {
+				return fmt.Errorf("cell %.60q, metric %.60q: %w", cell.Name, m.Name, err)
+			}
+		}
+	}
+	for _, g := range r.Geomeans {
+		if err := checkDirection(g.Better, sample.Ratio); err != nil {
+			return fmt.Errorf("geometric mean of %.60q, metric %.60q: %w", g.Contender, g.Metric, err)
+		}
+	}
+	for _, l := range r.Limits {
+		if err := oneOf("outcome", l.Outcome, Exceeded, Kept, Undecided); err != nil {
+			return fmt.Errorf("limit %.60q of %.60q at %.60q: %w", l.Condition, l.Contender, l.Cell, err)
+		}
+	}
+	return nil
+}
+
+func checkDirection(b sample.Better, s sample.Scale) error {
+	return cmp.Or(oneOf("better", b, sample.Higher, sample.Lower), oneOf("scale", s, sample.Ratio, sample.Difference))
+}
+
+// oneOf refuses the word of a field that is none of the known ones.
+func oneOf[T ~string](field string, word T, known ...T) error {
+	if slices.Contains(known, word) {
+		return nil
+	}
+	return fmt.Errorf("%s is %.60q; this program knows %q", field, string(word), known)
+}
+
+// Newer says that rules computed the results that are newer than those of this program; ""
+// if they are not.
+func (r Results) Newer() string {
+	if r.Rules <= Rules {
+		return ""
+	}
+	return fmt.Sprintf("A newer version of bakeoff computed the results (rules %d; this program has %d): they may "+
+		"contain what this program does not show.", r.Rules, Rules)
 }
 
 // Rules is the version of the gates, tests and levels that turn observations into

@@ -309,6 +309,9 @@ func writeJUnit(w io.Writer, runs []run) error {
 			case c.Verdict == analysis.Inconclusive:
 				k.Skipped = &message{says}
 				s.Skipped++
+			case c.Verdict != analysis.Better && c.Verdict != analysis.Equivalent:
+				k.Error = &message{"the comparison has no verdict that this program knows"}
+				s.Errors++
 			}
 			s.Cases = append(s.Cases, k)
 		}
@@ -317,10 +320,11 @@ func writeJUnit(w io.Writer, runs []run) error {
 			k := kase{Class: l.Cell, Name: l.Contender + " against " + r.Baseline + ", " + l.Metric + ", tolerance " +
 				l.Condition, Output: says}
 			switch l.Outcome {
+			case analysis.Kept:
 			case analysis.Exceeded:
 				k.Failure = &message{says}
 				s.Failures++
-			case analysis.Undecided:
+			default:
 				k.Error = &message{says}
 				s.Errors++
 			}

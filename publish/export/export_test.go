@@ -152,6 +152,21 @@ func TestJUnitIsNotGreenWhereNothingWasMeasured(t *testing.T) {
 	}
 }
 
+// A comparison whose verdict this program does not know is no passed test.
+func TestJUnitIsNotGreenWithoutAKnownVerdict(t *testing.T) {
+	for _, verdict := range []analysis.Verdict{"", "Worse"} {
+		r := measured("a")
+		r.Comparisons[0].Verdict = verdict
+		var s suites
+		if err := xml.Unmarshal([]byte(written(t, "junit", r)), &s); err != nil {
+			t.Fatal(err)
+		}
+		if s.Suites[0].Cases[0].Error == nil {
+			t.Errorf("%q: %+v", verdict, s.Suites[0])
+		}
+	}
+}
+
 // A build server must not show a twin that no test compared as a passed test.
 func TestJUnitSkipsATwinThatWasNotTested(t *testing.T) {
 	low, high := 0.99, 1.01

@@ -514,12 +514,12 @@ func TestHostileFolder(t *testing.T) {
 	for i := range r.Cells {
 		r.Cells[i].Name, r.Cells[i].Workload = nasty, nasty
 		r.Cells[i].Params = param.Values{nasty: long}
-		r.Cells[i].Metrics = append([]sample.Metric{{Name: nasty, Unit: nasty, Better: sample.Better(nasty), Primary: true,
-			Scale: sample.Scale(nasty), Doc: long}}, r.Cells[i].Metrics...)
+		r.Cells[i].Metrics = append([]sample.Metric{{Name: nasty, Unit: nasty, Better: sample.Lower, Primary: true,
+			Scale: sample.Ratio, Doc: long}}, r.Cells[i].Metrics...)
 	}
 	for i := range r.Comparisons {
 		c := &r.Comparisons[i]
-		c.Contender, c.Cell, c.Metric, c.Unit, c.Verdict = nasty+"1", nasty, nasty, nasty, analysis.Verdict(nasty)
+		c.Contender, c.Cell, c.Metric, c.Unit = nasty+"1", nasty, nasty, nasty
 		c.Ratio, c.CI = &infinite, analysis.Interval{nil, &infinite}
 		c.Gates = append(c.Gates, analysis.Gate{Name: nasty, Reason: long})
 		c.Warnings = []string{nasty}
