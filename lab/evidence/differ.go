@@ -257,13 +257,55 @@ func shorten(v any) string {
 	return string(text)
 }
 
-// decodeAny reads one JSON value with its numbers as they are written.
+// decodeAny reads exactly one JSON value with its numbers as they are written. It refuses
+// an object with two equal names: programs differ in which of them they use.
 func decodeAny(data []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
+	var all json.RawMessage // checks the syntax, the depth, and that nothing follows
+	if err := json.Unmarshal(data, &all); err != nil {
+		return nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(all))
 	dec.UseNumber()
-	var v any
-	err := dec.Decode(&v)
-	return v, err
+	return nextValue(dec)
+}
+
+// nextValue reads the next value of dec.
+func nextValue(dec *json.Decoder) (any, error) {
+	t, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t {
+	case json.Delim('{'):
+		out := map[string]any{}
+		for dec.More() {
+			name, err := dec.Token()
+			if err != nil {
+				return nil, err
+			}
+			key, _ := name.(string)
+			if _, twice := out[key]; twice {
+				return nil, fmt.Errorf("an object contains %.60q twice, at byte %d", key, dec.InputOffset())
+			}
+			if out[key], err = nextValue(dec); err != nil {
+				return nil, err
+			}
+		}
+		_, err = dec.Token()
+		return out, err
+	case json.Delim('['):
+		out := []any{}
+		for dec.More() {
+			v, err := nextValue(dec)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		_, err = dec.Token()
+		return out, err
+	}
+	return t, nil
 }
 
 // asAny is a value as encoding/json would read it back.

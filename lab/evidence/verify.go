@@ -466,7 +466,13 @@ func (v *verifier) numbers() error {
 		v.leaving(data) // numbers and rules that changed since decide otherwise
 	}
 	if fault.Is(err, fault.NotFound) {
-		v.note("there is no %s yet; `bakeoff report` writes it from the completed blocks", store.ResultsFile)
+		const remedy = "`bakeoff report` writes it from the completed blocks"
+		if v.story.ended == "" {
+			v.note("there is no %s yet; %s", store.ResultsFile, remedy)
+		} else {
+			v.find(Results, store.ResultsFile, "the file is missing, but the run ended (%.60q): somebody removed it, or the "+
+				"run was killed at its end; %s", v.story.ended, remedy)
+		}
 		v.nameAffected(nil)
 		return nil
 	}
@@ -475,7 +481,7 @@ func (v *verifier) numbers() error {
 		return nil
 	}
 	if bad != nil {
-		v.find(Results, store.ResultsFile, "it is not JSON: %v", bad)
+		v.find(Results, store.ResultsFile, "it cannot be read: %v", bad)
 		return nil
 	}
 	if m, ok := stored.(map[string]any); ok {

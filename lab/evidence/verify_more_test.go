@@ -87,10 +87,25 @@ func TestWordsOfVerify(t *testing.T) {
 				"writing it, or somebody added it"},
 		"no results": {
 			change: func(r *recorder) { must(t, os.Remove(filepath.Join(dir(r), store.ResultsFile))) },
-			note:   "there is no results.json yet; `bakeoff report` writes it from the completed blocks"},
+			findings: []string{`results differ: results.json: the file is missing, but the run ended ("decided"): somebody ` +
+				"removed it, or the run was killed at its end; `bakeoff report` writes it from the completed blocks"}},
+		"no results of a run that goes on": {
+			change: func(r *recorder) {
+				must(t, os.Remove(filepath.Join(dir(r), store.ResultsFile)))
+				r.edit(store.JournalFile, withoutLastLine)
+			},
+			note: "there is no results.json yet; `bakeoff report` writes it from the completed blocks"},
+		"results twice": {
+			change:   func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return append(b, b...) }) },
+			findings: []string{"results differ: results.json: it cannot be read: invalid character '{' after top-level value"}},
+		"a verdict twice": {
+			change: func(r *recorder) {
+				r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better", "verdict": "worse"`)
+			},
+			findings: []string{`results differ: results.json: it cannot be read: an object contains "verdict" twice`}},
 		"results cut short": {
 			change:   func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) },
-			findings: []string{"results differ: results.json: it is not JSON: unexpected EOF"}},
+			findings: []string{"results differ: results.json: it cannot be read: unexpected end"}},
 	} {
 		r, _ := decided(t)
 		x.change(r)
