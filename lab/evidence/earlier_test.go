@@ -41,6 +41,9 @@ func TestEarlierRuns(t *testing.T) {
 			if err != nil || !r.OK() || r.Trials == 0 || r.Numbers == 0 {
 				t.Errorf("%v: %d trials, %d numbers, findings %v", err, r.Trials, r.Numbers, r.Findings)
 			}
+			if _, o, err := evidence.ReadResults(run); err != nil || len(o.Unplanned) > 0 {
+				t.Errorf("%v, %q", err, o.Unplanned)
+			}
 			if err := report.Write(dir, opt); err != nil {
 				t.Error(err)
 			}

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 )
@@ -20,6 +22,58 @@ type Outline struct {
 	// lab file and the journal show it; Verify finds the rest. What cannot be read is not
 	// in the list.
 	Unplanned []string
+	planHash  string // of the bytes of the plan; "" if there are none
+}
+
+// ReadResults reads results.json of a run and the outline of the run. Unplanned then also
+// lists where the results contradict the plan and the journal next to them: they are those of
+// another run, or one of the files was changed. Only Verify finds numbers that were changed.
+// Errors are those of the results, and the outline is then complete all the same; without
+// results, the error is of kind fault.NotFound.
+func ReadResults(run *store.Run) (r analysis.Results, o Outline, err error) {
+	o = ReadOutline(run)
+	text, err := run.Results()
+	if err == nil {
+		r, err = analysis.ParseResults(text)
+	}
+	if err == nil {
+		o.Unplanned = append(o.Unplanned, o.contradicted(r)...)
+	}
+	return r, o, err
+}
+
+// contradicted says how results contradict the plan and the journal of the run.
+func (o Outline) contradicted(r analysis.Results) (out []string) {
+	add := func(format string, args ...any) {
+		out = append(out, store.ResultsFile+" "+fmt.Sprintf(format, args...))
+	}
+	if o.planHash != "" && r.PlanSHA256 != o.planHash {
+		add("belongs to a plan of sha256 %.64q, but %s has %s", r.PlanSHA256, store.PlanFile, o.planHash)
+	}
+	if o.PlanErr != nil || o.Damage != nil || len(o.Lines) == 0 {
+		return out
+	}
+	s := storyOf(o.Plan, "", o.Lines)
+	counted := 0
+	for _, ok := range s.counts {
+		if ok {
+			counted++
+		}
+	}
+	switch {
+	case r.Ended == s.ended:
+	case s.ended == "":
+		add("says that the run ended (%.60q), but the journal has no line for the end of the run", r.Ended)
+	case r.Ended == "":
+		add("says that the run has not ended, but the journal says that it ended (%.60q)", s.ended)
+	default:
+		add("says that the run ended because of %.60q, but the journal says %.60q", r.Ended, s.ended)
+	}
+	if r.Blocks != counted || r.Void != len(s.void) {
+		add("counts %s and %d void ones, but the journal has %d and %d", unit.Count(r.Blocks, "block"), r.Void, counted,
+			len(s.void))
+	}
+	return out
 }
 
 // ReadOutline reads the outline of a run: each file once, and no raw output.
@@ -30,15 +84,16 @@ func ReadOutline(run *store.Run) (o Outline) {
 		o.PlanErr = err
 		return o
 	}
+	o.planHash = plan.Hash(text)
 	if o.Plan, o.PlanErr = plan.Decode(text); o.PlanErr != nil {
 		o.PlanErr = fault.Op("evidence: "+store.PlanFile, o.PlanErr)
 	}
-	switch hash := plan.Hash(text); {
+	switch {
 	case len(o.Lines) == 0:
 	case o.PlanErr != nil || o.Damage != nil:
-		o.Unplanned = otherPlan(o.Lines[0], hash)
+		o.Unplanned = otherPlan(o.Lines[0], o.planHash)
 	default:
-		o.Unplanned = storyOf(o.Plan, hash, o.Lines).unplanned(run)
+		o.Unplanned = storyOf(o.Plan, o.planHash, o.Lines).unplanned(run)
 	}
 	return o
 }

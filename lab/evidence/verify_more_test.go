@@ -123,6 +123,37 @@ func TestWordsOfVerify(t *testing.T) {
 	}
 }
 
+// Results that contradict the plan or the journal next to them say so when they are read.
+func TestResultsOfAnotherRun(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*recorder)
+		want   string // "": nothing
+	}{
+		"intact": {func(*recorder) {}, ""},
+		"another plan": {func(r *recorder) { r.replace(store.ResultsFile, `"plan_sha256": "`, `"plan_sha256": "00`) },
+			"results.json belongs to a plan of sha256"},
+		"no line for the end": {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) },
+			`results.json says that the run ended ("decided"), but the journal has no line for the end of the run`},
+		"results from before the end": {func(r *recorder) {
+			r.replace(store.ResultsFile, `"ended": "decided"`, `"ended": ""`)
+		}, `results.json says that the run has not ended, but the journal says that it ended ("decided")`},
+		"another end": {func(r *recorder) { r.replace(store.ResultsFile, `"ended": "decided"`, `"ended": "budget"`) },
+			`results.json says that the run ended because of "budget", but the journal says "decided"`},
+		"other blocks": {func(r *recorder) { r.replace(store.ResultsFile, `"blocks": 8`, `"blocks": 9`) },
+			"results.json counts 9 blocks and 0 void ones, but the journal has 8 and 0"},
+		"other void blocks": {func(r *recorder) { r.replace(store.ResultsFile, `"void": 0`, `"void": 2`) },
+			"results.json counts 8 blocks and 2 void ones, but the journal has 8 and 0"},
+	} {
+		r, _ := decided(t)
+		x.change(r)
+		_, o, err := ReadResults(r.run)
+		got := strings.Join(o.Unplanned, "\n")
+		if err != nil || !strings.HasPrefix(got, x.want) || x.want == "" && got != "" {
+			t.Errorf("%s: %v, %q", name, err, got)
+		}
+	}
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -70,19 +70,16 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	if info, err := fs.Stat(run.FS(), store.ReportFile); err == nil && info.Mode().IsRegular() {
 		out.Page = true
 	}
-	data, err := run.Results()
+	e := &contents{base: out.Name}
+	var o evidence.Outline
+	e.results, o, err = evidence.ReadResults(run)
 	if fault.Is(err, fault.NotFound) {
 		err = errors.New(NoResultsYet)
-	}
-	e := &contents{base: out.Name}
-	if err == nil {
-		e.results, err = analysis.ParseResults(data)
 	}
 	if err != nil {
 		out.problem(err)
 		return out, past, err
 	}
-	o := evidence.ReadOutline(run)
 	if past, err = pastOf(run, runDir, e.results, o); err == nil {
 		past = past.Primary()
 		past.Results.Contenders = slices.Clone(past.Results.Contenders) // tidy changes those of e

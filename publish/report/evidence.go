@@ -50,21 +50,19 @@ const (
 
 func loadContents(run *store.Run) (*contents, error) {
 	e := &contents{base: safetext.Line(run.Base()), prints: map[string]facts.Fingerprint{}}
-	data, err := run.Results()
+	var o evidence.Outline
+	var err error
+	e.results, o, err = evidence.ReadResults(run)
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.WithFix(err, "run `bakeoff run --resume` until the first block is done")
 	}
 	if err != nil {
 		return nil, err
 	}
-	if e.results, err = analysis.ParseResults(data); err != nil {
-		return nil, err
-	}
 	e.readPlan(run)
 	e.readLab(run)
 	// The names of raw outputs are checked against the journal before tidy
 	// changes it.
-	o := evidence.ReadOutline(run)
 	if e.unplanned, e.lines = o.Unplanned, o.Lines; o.Damage != nil {
 		e.problem("The journal cannot be read to its end: %v", o.Damage)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -233,6 +234,7 @@ func folder(t testing.TB, d analysis.Data, p plan.Plan, r analysis.Results) stri
 		must(t, err)
 	}
 	journal(t, run, at, d)
+	r.PlanSHA256 = cmp.Or(r.PlanSHA256, plan.Hash(planned))
 	results, err := json.Marshal(r)
 	must(t, err)
 	must(t, run.WriteResults(results))

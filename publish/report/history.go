@@ -43,18 +43,13 @@ func ReadHistory(dir string) (out history.Run, err error) {
 		return out, err
 	}
 	defer run.Close()
-	o := evidence.ReadOutline(run)
+	r, o, err := evidence.ReadResults(run)
 	if o.Plan != nil {
 		out.Lab = o.Plan.Lab
 	}
 	if len(o.Lines) > 0 {
 		out.At = o.Lines[0].At
 	}
-	data, err := run.Results()
-	if err != nil {
-		return out, err
-	}
-	r, err := analysis.ParseResults(data)
 	if err != nil {
 		return out, err
 	}

@@ -61,6 +61,9 @@ func (b *builder) judgeRun() {
 	if len(b.unplanned) > 0 {
 		n.Alarms = append(n.Alarms, notAsPlanned+" "+closeSentence(andMore(b.unplanned, 1, "; ")))
 	}
+	if newer := b.results.Newer(); newer != "" {
+		n.Warnings = append(n.Warnings, newer)
+	}
 	for _, w := range slices.Concat(emulated(b.results), b.results.Warnings) {
 		n.Warnings = append(n.Warnings, closeSentence(w))
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
@@ -16,47 +17,48 @@ import (
 	"bakeoff/publish/export"
 )
 
-// readResults reads results.json of a run, and warns about a run that is not the one
-// that it registered.
-func (a reader) readResults(arg string) (r analysis.Results, err error) {
-	one, err := a.readRunOf(arg)
-	return one.Results, err
-}
-
-// readRunOf is readResults with how the run differs from what it registered.
+// readRunOf reads results.json of a run and how the run differs from what it registered. It
+// warns about such a run.
 func (a reader) readRunOf(arg string) (r export.Run, err error) {
 	run, err := openRun(arg)
 	if err != nil {
 		return r, err
 	}
 	defer run.Close()
-	dir := run.Dir()
-	text, err := run.Results()
-	if err != nil {
-		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+shell.Quote(dir)+
-			" for the completed blocks, or bakeoff run --resume "+shell.Quote(dir)+" to continue")
-	}
-	if r.Results, err = analysis.ParseResults(text); err != nil {
-		return r, fault.Op(dir, err)
-	}
-	r.Unplanned = a.warnUnplanned(dir)
-	return r, nil
+	res, o, err := a.readOutlined(run)
+	return export.Run{Results: res, Unplanned: o.Unplanned}, err
 }
 
-// warnUnplanned says on standard error that a run is not the one that it registered, and
-// returns how it differs.
-func (a reader) warnUnplanned(dir string) []string {
+// readOutlined reads results and outline of a run, and says on standard error why not to
+// trust them.
+func (a reader) readOutlined(run *store.Run) (analysis.Results, evidence.Outline, error) {
+	dir := run.Dir()
+	r, o, err := evidence.ReadResults(run)
+	if fault.Is(err, fault.NotFound) {
+		return r, o, fault.WithFix(fault.Op(dir, err), "the run has not ended, or its results were removed: run bakeoff "+
+			"report "+shell.Quote(dir)+" for the completed blocks, or bakeoff run --resume "+shell.Quote(dir)+" to continue")
+	}
+	if err != nil {
+		return r, o, fault.Op(dir, err)
+	}
+	if len(o.Unplanned) > 0 {
+		fmt.Fprintf(a.Err, "bakeoff: %s is not as planned: %s; run bakeoff verify %s for details\n", safetext.Line(dir),
+			safetext.Line(o.Unplanned[0]), shell.Quote(dir))
+	}
+	if newer := r.Newer(); newer != "" {
+		fmt.Fprintf(a.Err, "bakeoff: %s: %s\n", safetext.Line(dir), newer)
+	}
+	return r, o, nil
+}
+
+// warnUnplanned says on standard error why not to trust the results of a run.
+func (a reader) warnUnplanned(dir string) {
 	run, err := store.Open(dir)
 	if err != nil {
-		return nil // the command itself says so
+		return // the command itself says so
 	}
 	defer run.Close()
-	problems := evidence.Unplanned(run)
-	if len(problems) > 0 {
-		fmt.Fprintf(a.Err, "bakeoff: %s is not as planned: %s; run bakeoff verify %s for details\n", safetext.Line(dir),
-			safetext.Line(problems[0]), shell.Quote(dir))
-	}
-	return problems
+	_, _, _ = a.readOutlined(run)
 }
 
 // sumUp writes the results of a run that was killed before its end. A run that
@@ -91,10 +93,11 @@ func sumUp(dir string) error {
 	return run.WriteResults(append(text, '\n'))
 }
 
-// hasEnded reports whether a run ended and has results. Where the journal is damaged,
-// the results decide.
+// hasEnded reports whether a run ended and has results. Where the journal is damaged, the
+// results decide: a journal without any line for the end of a run whose results say that it
+// ended has lost its last lines, and other results must not hide this.
 func hasEnded(run *store.Run) (bool, error) {
-	_, err := run.Results()
+	text, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
 		return false, nil
 	}
@@ -105,5 +108,10 @@ func hasEnded(run *store.Run) (bool, error) {
 	if err != nil {
 		return true, nil
 	}
-	return len(lines) > 0 && lines[len(lines)-1].Type == store.LineEnd, nil
+	isEnd := func(l store.Line) bool { return l.Type == store.LineEnd }
+	if !slices.ContainsFunc(lines, isEnd) {
+		r, err := analysis.ParseResults(text)
+		return err == nil && r.Ended != "", nil
+	}
+	return isEnd(lines[len(lines)-1]), nil
 }

@@ -28,8 +28,8 @@ const Schema = "bakeoff/bundle/v1"
 const SamplesFormat = 1
 
 // Rules is the version of what a record says of the same folder: it grows when Facts,
-// Machine or Unplanned change.
-const Rules = 1
+// Machine or Unplanned change. 2: Unplanned lists where results contradict plan and journal.
+const Rules = 2
 
 // Record says what is in a bundle. An unknown value is null.
 type Record struct {
@@ -99,16 +99,18 @@ func (r Record) Past(res analysis.Results, folder string) history.Run {
 // read reads a run folder: its record without the counts, and its results. A run that has
 // not ended is refused with an error of kind fault.Invalid.
 func read(run *store.Run, base string) (rec Record, res analysis.Results, results []byte, err error) {
-	if results, err = run.Results(); fault.Is(err, fault.NotFound) {
+	var o evidence.Outline
+	res, o, err = evidence.ReadResults(run)
+	if fault.Is(err, fault.NotFound) {
 		return rec, res, nil, fault.WithFix(fault.New(fault.Invalid, "the run %s has not ended: it has no file %s", base,
 			store.ResultsFile), "wait for its end, or run bakeoff run --resume, or bakeoff report "+base)
-	} else if err != nil {
-		return rec, res, nil, err
 	}
-	if res, err = analysis.ParseResults(results); err != nil {
+	if err != nil {
 		return rec, res, nil, fault.Op(base, err)
 	}
-	o := evidence.ReadOutline(run)
+	if results, err = run.Results(); err != nil {
+		return rec, res, nil, err
+	}
 	switch {
 	case o.PlanErr != nil:
 		return rec, res, nil, o.PlanErr
