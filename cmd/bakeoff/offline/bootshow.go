@@ -3,7 +3,6 @@ package offline
 import (
 	"bytes"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -89,8 +88,8 @@ func (a reader) writeBoot(to bootFiles, page, svg, asJSON, text func(io.Writer) 
 		if err := f.write(&b); err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.name, b.Bytes(), 0o666); err != nil {
-			return fault.Wrap(fault.Lab, "write", err)
+		if err := replaceFile(f.name, b.Bytes()); err != nil {
+			return fault.Op("write", err)
 		}
 	}
 	switch {

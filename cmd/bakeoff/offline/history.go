@@ -84,8 +84,8 @@ func (a reader) showJudged(f judgeFlags, res any, page func() ([]byte, error), t
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(f.html, page, 0o666); err != nil {
-			return fault.WithFix(fault.Wrap(fault.Lab, f.of, err), "name a file in a folder that exists: --html FILE")
+		if err := replaceFile(f.html, page); err != nil {
+			return fault.Op(f.of, err)
 		}
 	}
 	if f.json {

@@ -2,7 +2,9 @@ package offline
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/cmd/bakeoff/cli"
@@ -126,11 +129,30 @@ func (a reader) writeTo(name string, data []byte) error {
 		_, err := a.Out.Write(data)
 		return fault.Wrap(fault.Lab, "report", err)
 	}
-	if err := os.WriteFile(name, data, 0o666); err != nil {
-		return fault.Wrap(fault.Invalid, "report", err)
+	if err := replaceFile(name, data); err != nil {
+		return fault.Op("report", err)
 	}
 	fmt.Fprintln(a.Out, name)
 	return nil
+}
+
+// replaceFile writes a file whole, or leaves what has its name. It writes into what is not a
+// plain file, such as a pipe, and into the file to which a link leads. The error is of kind
+// fault.Invalid if there can be no file of this name.
+func replaceFile(name string, data []byte) error {
+	if to, err := filepath.EvalSymlinks(name); err == nil {
+		name = to
+	}
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = os.WriteFile(name, data, 0o666)
+	} else {
+		err = atomicfile.Write(name, data, 0o666)
+	}
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || info != nil && info.IsDir() {
+		return fault.WithFix(fault.Wrap(fault.Invalid, "", err), "name a file in a folder that exists")
+	}
+	return fault.Wrap(fault.Lab, "", err)
 }
 
 // SortFlag gives a command the flag --sort.
