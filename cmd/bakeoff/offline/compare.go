@@ -64,7 +64,10 @@ conditions of --fail-on that need another verdict.
 
 compare withholds a verdict if a trial failed or a block lacks a value, because the change
 then describes a selection of the trials. A primary metric of OLD that is not a primary
-metric of NEW counts as missing.`,
+metric of NEW counts as missing.
+
+With --fail-on, compare computes every number of the runs again, as bakeoff verify does, and
+exits with 1 if a run folder is damaged.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse
@@ -147,6 +150,13 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	}
 	if text := compare.OtherMachine(runs[0], runs[1]); text != "" {
 		fmt.Fprintln(a.Err, safetext.Line("bakeoff: warning: "+text))
+	}
+	if len(f.failOn) > 0 {
+		for _, arg := range append(args[:2:2], f.repeats...) {
+			if err := a.mustHold(arg); err != nil {
+				return err
+			}
+		}
 	}
 	switch {
 	case f.json:
@@ -272,15 +282,15 @@ func keptCalibration(arg string) (c calibrate.Calibration, err error) {
 // readRun reads what compare needs of a run folder: results, fingerprints, and
 // what the plan records about the lab.
 func (a reader) readRun(arg string) (out compare.Run, err error) {
-	if out.Results, err = a.readResults(arg); err != nil {
-		return out, err
-	}
 	run, err := openRun(arg)
 	if err != nil {
 		return out, err
 	}
 	defer run.Close()
-	o := evidence.ReadOutline(run)
+	var o evidence.Outline
+	if out.Results, o, err = a.readOutlined(run); err != nil {
+		return out, err
+	}
 	out.Unplanned, out.Results.Run = o.Unplanned, cmp.Or(out.Results.Run, run.Base())
 	out.Facts, err = o.Recorded(run, out.Results)
 	return out, err

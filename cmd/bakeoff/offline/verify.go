@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
@@ -37,7 +41,11 @@ verify exits with 1 if there is a finding.`,
   bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
 		Args: cli.Between(1, 1, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			r, err := verified(args[0])
+			cat, err := manifest.Written(workloadall.Parsers())
+			if err != nil {
+				return err
+			}
+			r, err := verified(args[0], &cat)
 			if err != nil {
 				return err
 			}
@@ -59,9 +67,37 @@ verify exits with 1 if there is a finding.`,
 	return c
 }
 
-// verified checks a run. A folder with only a part of a run has a finding, like any
-// other damage.
-func verified(arg string) (r evidence.Report, err error) {
+// mustHold refuses a run folder that is damaged: a condition that such a folder does not
+// fulfil has not passed. It computes every number again. What another version of bakeoff
+// reads differently is no damage.
+func (a reader) mustHold(arg string) error {
+	r, err := verified(arg, nil)
+	if fault.Is(err, fault.Unsupported) {
+		fmt.Fprintf(a.Err, "bakeoff: note: the numbers of %s were not computed again: %s\n", safetext.Line(arg),
+			safetext.Line(err.Error()))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	all := len(r.Findings)
+	damage := slices.DeleteFunc(r.Findings, func(f evidence.Finding) bool { return f.Kind == evidence.Parser })
+	if len(damage) == 0 {
+		if all > 0 {
+			fmt.Fprintf(a.Err, "bakeoff: note: this version of bakeoff computes other numbers for %s; run bakeoff "+
+				"verify %s for details\n", safetext.Line(arg), shell.Quote(arg))
+		}
+		return nil
+	}
+	first := damage[0]
+	return fault.WithFix(fault.New(fault.Lab, "--fail-on cannot judge %s, because the run folder is damaged: %s, the "+
+		"first: %s: %s: %s", arg, unit.Count(len(damage), "finding"), first.Kind, first.Where, first.Problem),
+		"run bakeoff verify "+shell.Quote(arg)+" for all of them")
+}
+
+// verified checks a run; with a catalogue also that its plan follows from the lab file. A
+// folder with only a part of a run has a finding, like any other damage.
+func verified(arg string, cat *manifest.Catalogue) (r evidence.Report, err error) {
 	dir, err := RunDir(arg)
 	if damage, ok := errors.AsType[*store.Tampered](err); ok {
 		return evidence.Damaged(filepath.Base(filepath.Clean(arg)), damage), nil
@@ -74,11 +110,7 @@ func verified(arg string) (r evidence.Report, err error) {
 		return r, err
 	}
 	defer run.Close()
-	cat, err := manifest.Written(workloadall.Parsers())
-	if err != nil {
-		return r, err
-	}
-	return evidence.Verify(run, workloadall.Parsers(), &cat)
+	return evidence.Verify(run, workloadall.Parsers(), cat)
 }
 
 // shownDifferences bounds how many differing numbers are printed: one cause
