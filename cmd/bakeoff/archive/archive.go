@@ -178,6 +178,9 @@ in it. If a run has not ended, or was changed, add leaves it out, adds the other
 with 1. A run that is already in the store is not added again. If add is killed, no part of
 a run remains in the store; run add again.
 
+add computes the numbers of each new run again, as bakeoff verify does, and warns about a run
+whose numbers do not hold. The bundle of such a run is as the run folder is.
+
 The bundle does not contain the page of the run; bakeoff report can write it again.`,
 		Example: `  bakeoff store add runs/20260102T030405Z-quick
   bakeoff store add runs
@@ -218,6 +221,12 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, asJ
 				a.Bundle, a.New = digest, isNew
 			}
 			all = append(all, a)
+			if a.New {
+				if err := Recompute(dir); err != nil {
+					fmt.Fprintf(k.Err, "bakeoff: %s was added, but does not hold: %s\n", safetext.Line(dir),
+						safetext.Line(err.Error()))
+				}
+			}
 			if asJSON {
 				continue
 			}
@@ -558,7 +567,7 @@ func Recompute(dir string) error {
 	}
 	if !r.OK() {
 		return fault.WithFix(fault.New(fault.Invalid, "%s, the first: %s", unit.Count(len(r.Findings), "finding"),
-			r.Findings[0].String()), "unpack the run, then run bakeoff verify")
+			r.Findings[0].String()), "run bakeoff verify on the run folder")
 	}
 	return nil
 }
