@@ -111,7 +111,7 @@ func TestResultsThatCannotBeTrustedSaySo(t *testing.T) {
 	}
 }
 
-// A page is written whole, and a full disk is no mistake of the user.
+// A page is written completely or not at all, and a full disk is not an error of the user.
 func TestPagesAreReplacedWhole(t *testing.T) {
 	dir := earlier(t)
 	folder := t.TempDir()
