@@ -38,7 +38,7 @@ func (a *app) connectGuest(ctx context.Context, t targetFlags, user, name string
 		return nil, nil, err
 	}
 	o := ssh.Options{Name: t.host, Target: at.Addr().String(), Port: int(at.Port()), HostKey: guestKey(g.UUID),
-		Progress: func(line string) { fmt.Fprintln(a.Err, safetext.Line(line)) }}
+		Silence: installSilence, Progress: func(line string) { fmt.Fprintln(a.Err, safetext.Line(line)) }}
 	if user != "" {
 		o.Target = user + "@" + o.Target
 	}

@@ -19,12 +19,12 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/env"
-	"bakeoff/lab/manifest"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/prepare/install/rescue"
 	"bakeoff/prepare/install/spec"
 	"bakeoff/provision/lease"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/ssh"
 )
 
 // imageFlags say which files are the disks of a machine that bakeoff starts.
@@ -188,7 +188,7 @@ func (m *imageMachine) connect(ctx context.Context) (conn.Conn, error) {
 		return a.at.Getenv(name)
 	}
 	err = m.guest.Await(ctx, func() error {
-		to, err := at.Dial(ctx, rescue.Host, manifest.Host{SSH: rescue.Host}, nil)
+		to, err := at.Open(ctx, ssh.Options{Target: rescue.Host, Silence: installSilence})
 		if err == nil {
 			m.conn = to
 			m.undo = append(m.undo, to.Close)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,6 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/lab/manifest"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/prepare/install/probe"
@@ -21,7 +21,12 @@ import (
 	"bakeoff/prepare/install/spec"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/conn/ssh"
 )
+
+// installSilence is how long a machine may give no answer while it installs: a
+// rescue system under emulation, beside other work, was once silent for two minutes.
+const installSilence = 10 * time.Minute
 
 // targetFlags say which machine gets the system.
 type targetFlags struct {
@@ -64,9 +69,8 @@ func (a *app) connect(ctx context.Context, t targetFlags) (to conn.Conn, release
 	if user, name, ok := guestHost(t.host); ok {
 		return a.connectGuest(ctx, t, user, name)
 	}
-	c, err := a.at.Dial(ctx, t.host, manifest.Host{SSH: t.host, Port: t.port}, func(line string) {
-		fmt.Fprintln(a.Err, safetext.Line(line))
-	})
+	c, err := a.at.Open(ctx, ssh.Options{Name: t.host, Target: t.host, Port: t.port, Silence: installSilence,
+		Progress: func(line string) { fmt.Fprintln(a.Err, safetext.Line(line)) }})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -56,7 +56,8 @@ func (c *client) args(program string) []string {
 	for _, option := range []string{
 		"BatchMode=yes", "StrictHostKeyChecking=yes",
 		"ConnectTimeout=" + strconv.Itoa(int(connectTime/time.Second)),
-		"ServerAliveInterval=15", "ServerAliveCountMax=4",
+		"ServerAliveInterval=" + strconv.Itoa(int(keepAlive/time.Second)),
+		"ServerAliveCountMax=" + strconv.Itoa(max(1, int(c.o.Silence/2/keepAlive))),
 		"ControlMaster=auto", "ControlPersist=" + strconv.Itoa(int(persist/time.Second)),
 		"ControlPath=" + filepath.Join(c.dir, socketFile),
 		"RequestTTY=no", "RemoteCommand=none", "EscapeChar=none", "LogLevel=ERROR",
@@ -70,6 +71,9 @@ func (c *client) args(program string) []string {
 // The bounds of a connection.
 const (
 	connectTime = 15 * time.Second
+	// keepAlive is how often ssh asks for an answer. It gives up after half of
+	// Options.Silence, before the agent does.
+	keepAlive = 15 * time.Second
 	// persist is how long the shared connection outlives its last session,
 	// also after a killed controller.
 	persist = 30 * time.Second

@@ -24,19 +24,16 @@ type session struct {
 	machine channel.Machine
 	ended   chan struct{} // closed when ssh has ended
 	err     error         // how; read it after ended
+	silence time.Duration // of Options
 	stop    context.CancelFunc
 }
 
 // The bounds of a session.
 const (
 	greetTime = 30 * time.Second
-	// silence is after how long without a message the agent assumes that
-	// its controller is gone; pulse is how often the controller sends one.
-	silence = 2 * time.Minute
-	pulse   = 25 * time.Second
-	// patience is how long the channel waits for an answer on a slow line,
-	// where up to a megabyte of other data may precede it.
-	patience = 2 * time.Minute
+	// pulse is how often the controller sends a message. After Options.Silence
+	// without one, the agent assumes that its controller is gone.
+	pulse = 25 * time.Second
 	// endTime is how long the agent may take to end with its input.
 	endTime = 10 * time.Second
 )
@@ -88,9 +85,9 @@ func (s *session) introduce(ctx context.Context, was *channel.Machine, has held)
 
 // serve starts the agent and greets it.
 func (c *client) serve(ctx context.Context, where site, program string) (*session, error) {
-	argv := []string{program, "host", "--silence", silence.String()}
+	argv := []string{program, "host", "--silence", c.o.Silence.String()}
 	alive, stop := context.WithCancel(context.Background())
-	s := &session{site: where, agent: program, ended: make(chan struct{}), stop: stop}
+	s := &session{site: where, agent: program, silence: c.o.Silence, ended: make(chan struct{}), stop: stop}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	go func() {
@@ -104,7 +101,7 @@ func (c *client) serve(ctx context.Context, where site, program string) (*sessio
 	gctx, cancel := context.WithTimeout(ctx, greetTime)
 	defer cancel()
 	var err error
-	s.Conn, err = channel.Open(gctx, &pipes{outR, inW}, channel.Options{Patience: patience, Reason: s.reason})
+	s.Conn, err = channel.Open(gctx, &pipes{outR, inW}, channel.Options{Patience: c.o.Silence, Reason: s.reason})
 	if err == nil {
 		return s, nil
 	}
@@ -175,7 +172,7 @@ func (s *session) sendPulse() {
 		case <-s.ended:
 			return
 		case <-tick.C:
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), s.silence)
 			_, _ = s.Clock(ctx) // whoever uses a broken connection notices
 			cancel()
 		}

@@ -45,8 +45,10 @@ type Options struct {
 	Dir string
 	// Agent returns the local path of bakeoff-agent for a system.
 	Agent func(goos, goarch string) (string, error)
-	// Patience bounds the wait for a machine that was connected before; 0
-	// is three minutes.
+	// Silence is how long the machine may give no answer; 0 is two minutes.
+	Silence time.Duration
+	// Patience bounds the wait for a machine that was connected before; 0 is
+	// a minute more than Silence.
 	Patience time.Duration
 	// Progress receives a line for the user when something takes long; nil
 	// discards it.
@@ -66,8 +68,11 @@ func (o *Options) fill() error {
 	if o.Local == nil {
 		o.Local = local.Conn{}
 	}
+	if o.Silence <= 0 {
+		o.Silence = 2 * time.Minute
+	}
 	if o.Patience <= 0 {
-		o.Patience = 3 * time.Minute
+		o.Patience = o.Silence + time.Minute
 	}
 	if o.Dir != "" && !path.IsAbs(o.Dir) {
 		return fault.New(fault.Invalid, "ssh: folder %q must be an absolute path", o.Dir)
