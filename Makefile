@@ -1,5 +1,5 @@
 # make run      install what is missing, build, run examples/quick, print where the page is
-# make test     install what is missing, run every test with the real tools
+# make test     install what is missing, run the tests with the real tools
 # make check    what every commit must pass: format, vet, staticcheck, wings, race tests, cross-builds
 # make gvisor   build gVisor's runsc, which Debian does not have, for the driver gvisor
 # make cluster  start a Slurm with four nodes on this machine, to try run --on slurm

@@ -94,7 +94,7 @@ of each file, unless --source names the format.`,
 	fl.BoolVar(&f.Plain, "plain", false, "boot without initcall_debug, so the kernel logs no initcalls")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
-	fl.DurationVar(&f.budget, "budget", 0, "`time` limit; bakeoff starts no block (round of trials) that would end later")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` limit; bakeoff starts no block (round of trials) that would exceed it")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which record derives the random schedule; with 0, bakeoff "+
 		"chooses and records a number")

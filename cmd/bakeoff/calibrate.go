@@ -66,7 +66,7 @@ a run on this machine shows the results of the calibrations.`,
 	f := c.Flags()
 	f.BoolVar(&quick, "quick", false, "detect only 5 % of extra work; takes minutes")
 	f.DurationVar(&budget, "budget", 0,
-		"`time` limit; bakeoff starts no block (round of trials) that would end later (default 20m; 6m with --quick)")
+		"`time` limit; bakeoff starts no block (round of trials) that would exceed it (default 20m; 6m with --quick)")
 	f.BoolVar(&show, "show", false, "show the stored calibrations and measure nothing")
 	f.StringVar(&out, "out", "runs", "`folder` in which to create the run folder")
 	f.BoolVar(&asJSON, "json", false, "print the calibrations of this machine as one JSON object")

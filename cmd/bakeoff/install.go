@@ -31,8 +31,8 @@ or a disk image in a machine that bakeoff starts (--image).
 
 To check: probe prints the facts of a machine, and lint reads them. lint finds what will
 prevent the system from booting or from resuming after hibernation, and keys that others
-can read. It knows systems that ZFSBootMenu, GRUB or a unified kernel image starts, with
-and without encryption.`,
+can read. It knows NetBSD, and systems
+that ZFSBootMenu, GRUB or a unified kernel image starts.`,
 		Example: `  bakeoff install init void-zfs
   bakeoff install plan install.yaml
   bakeoff install apply install.yaml --image out.raw

@@ -104,7 +104,7 @@ start.`,
 	fl.Uint64Var(&seed, "seed", 0, "`number` from which plan derives the random schedule; with 0, bakeoff chooses "+
 		"a number")
 	fl.DurationVar(&budget, "budget", 0,
-		"`time` limit instead of the lab file's budget; bakeoff starts no block (round of trials) that would end later")
+		"`time` limit instead of the lab file's budget; bakeoff starts no block (round of trials) that would exceed it")
 	fl.StringSliceVar(&f.only, "only", nil, "plan only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringVar(&wanted, "difference", "",

@@ -105,7 +105,7 @@ run continues until these conditions are decided.
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which run derives the random schedule; with 0, bakeoff chooses "+
 		"and records a number")
 	fl.DurationVar(&f.budget, "budget", 0,
-		"`time` limit instead of the lab file's budget; bakeoff starts no block (round of trials) that would end later")
+		"`time` limit instead of the lab file's budget; bakeoff starts no block (round of trials) that would exceed it")
 	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringToStringVar(&f.labels, "label", nil, "record this label `name=value` in the run folder; may be repeated")

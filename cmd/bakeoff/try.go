@@ -55,8 +55,8 @@ stops as soon as every comparison is decided. --print-lab prints the lab file.
 
 try executes a command after -- exactly as written. It splits the text of -c into words as a
 shell does, and executes the words without a shell. The start of a shell is therefore not
-measured. try 'COMMAND 1' 'COMMAND 2' is the same as -c for each, and so is try ./PROGRAM1
-./PROGRAM2. try refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell
+measured. try 'COMMAND 1' 'COMMAND 2' and try ./PROGRAM1 ./PROGRAM2 are the same as -c for
+each. try refuses a text that needs a shell (|, >, *, $HOME). With --shell sh, a shell
 runs the text, and the start of the shell is part of the time on all sides. try does not
 time the commands of --setup, --prepare and --cleanup; sh runs them if they need a shell.
 
@@ -125,7 +125,7 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	f.Margin = analysis.DefaultMargin
 	fl.Var((*cli.Share)(&f.Margin), "margin", "largest difference, as a `share`, that counts as equivalent")
 	fl.DurationVar(&f.Budget, "budget", tryBudget,
-		"`time` limit; bakeoff starts no block (round of trials) that would end later")
+		"`time` limit; bakeoff starts no block (round of trials) that would exceed it")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
 	fl.StringArrayVar(&f.Packages, "package", nil, "Debian packages `NAME,…` that environments contain in addition to "+

@@ -39,9 +39,9 @@ GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 vm prints data to standard output, and messages to standard error. The exit code is 0 after
 success (also if there was nothing to do), 1 after an error, and 2 for wrong usage.
 
-With --json, a command prints its data as JSON, and a command that changes a guest prints the guest.
-logs and events then print an object for each line. console, send and ssh refuse --json, because
-their output is a stream.
+With --json, a command prints its data as JSON, and a command that changes a guest prints
+the guest. logs and events then print an object for each line. console, send and ssh refuse
+--json, because their output is a stream.
 
 boot, halt, destroy and json are other names of start, stop, delete and get, as in vmadm. In
 the global zone of SmartOS, bakeoff vm calls vmadm for each command that vmadm has.`,

@@ -367,7 +367,7 @@ func writeInitDesign(w *writer) {
 	looks := numbers(d.Looks)
 	w.own("design:",
 		fmt.Sprintf("  %-29s # differences within it are equivalent", fmt.Sprintf("margin: %v", d.Margin)),
-		fmt.Sprintf("  %-29s # no block starts that would end later", "budget: 30m"),
+		fmt.Sprintf("  %-29s # no block starts that would exceed it", "budget: 30m"),
 		fmt.Sprintf("  # %-27s # the numbers of blocks after which the run may stop", "looks: "+looks), "",
 		"profiles:",
 		"  ci: {design: {blocks: 2, budget: 60s}} # bakeoff run --profile ci: a short check that decides nothing")

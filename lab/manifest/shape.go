@@ -377,7 +377,7 @@ func designShape() *shape {
 		field{name: "mirror", doc: "Whether each block measures the contenders a second time in the reverse order, " +
 			"so that a linear drift cancels out.",
 			shape: one(param.Bool), def: "true"},
-		field{name: "budget", doc: "Time limit of the run. bakeoff starts no block that would end later. Without " +
+		field{name: "budget", doc: "Time limit of the run. bakeoff starts no block that would exceed it. Without " +
 			"this key, the time is not limited.",
 			shape: one(param.Duration)},
 		field{name: "blocks", doc: "Maximum number of blocks of a run; bakeoff ignores looks at more blocks. If the " +

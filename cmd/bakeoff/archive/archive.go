@@ -50,7 +50,7 @@ func Command(s *cli.Streams, getenv func(string) string) *cobra.Command {
 	k := &keeper{Streams: s, getenv: getenv}
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Keep runs that have ended in a store, and query them",
+		Short: "Keep completed runs in a store, and query them",
 		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: tables of
 runs and comparisons, which SQL can query. A bundle contains the results, the samples as a
 Parquet file, and the run folder. A bundle never changes; its digest is its name. Run

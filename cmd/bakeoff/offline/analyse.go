@@ -56,8 +56,9 @@ contender. FILE may be a pattern in quotes: 'old=old-*.json'. If you name one fi
 determines the contenders, such as the commands of hyperfine or the systems of Phoronix.
 To compare something else, --contender names a label: a part of the names of Go benchmarks,
 or a parameter of hyperfine or pytest. Each value of the label is then a contender. --group
-also names a label: analyse then prints separate geometric means for each of its values. The geometric mean of a metric
-covers only the cells (workloads with their parameters) that both sides have.
+also names a label: analyse then prints separate geometric means for each of its values. The
+geometric mean of a metric covers only the cells (workloads with their parameters) that both
+sides have.
 
 analyse leaves out parts of a file that it cannot use, and prints a warning that names the
 line. If a file has only statistics, such as means, and no individual values, the

@@ -158,7 +158,7 @@ func replaceFile(name string, data []byte) error {
 // SortFlag gives a command the flag --sort.
 func SortFlag(c *cobra.Command, value *string) {
 	c.Flags().StringVar(value, "sort", string(report.ByEstimate),
-		"`order` of contenders: estimate (the best first) or lab (as in the lab file)")
+		"`order` of contenders: estimate (the best first) or lab (as in the lab file or the input)")
 	cli.CompleteFlag(c, "sort", func([]string) []string { return report.Orders() })
 }
 

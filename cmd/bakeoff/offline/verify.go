@@ -23,7 +23,7 @@ func (a reader) verifyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify RUN",
-		Short: "Recompute every number of a run and check that it ran as registered",
+		Short: "Recompute every number of a run, and check the run against its registered plan",
 		Long: `verify checks that a run followed its registered plan: the plan follows from the
 lab file, the trials follow the plan, no raw file changed, and the raw files give the stored
 results. It prints each finding with the affected numbers. A finding is one of
