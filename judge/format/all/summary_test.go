@@ -48,6 +48,15 @@ var summaries = []struct{ format, what, head string }{
 	{"phoronix", "the JSON of the Phoronix Test Suite",
 		"{\n    \"title\": \"t\",\n    \"results\": {\n        \"6f\": {\n" +
 			"            \"identifier\": \"pts\\/openssl-3.1.0\",\n"},
+	{"phoronix", "the JSON of the Phoronix Test Suite", "{\n    \"title\": \"t\",\n    \"results\": {\n" +
+		"        \"pts\\/openssl-1.10.0\": {\n            \"arguments\": \"\",\n" +
+		"            \"units\": \"Signs Per Second\",\n            \"results\": {\n                \"host\": {\n" +
+		"                    \"value\": \"1234.5\",\n" +
+		"                    \"all_results\": \"1230:1234:1239\"\n"},
+	{"phoronix", "the CSV of the Phoronix Test Suite", "my title\n\n ,,\"old\",\"new\"\nOS,,Debian 12,Debian 12\n\n" +
+		" ,,\"old\",\"new\"\n\"pts/build-linux-kernel-1.15.0 - defconfig\",LIB,100.1,99.5\n"},
+	{"phoronix", "the text of the Phoronix Test Suite", "my title\n\n    OpenSSL 3.1\n    Algorithm: RSA4096\n" +
+		"    sign/s > Higher Is Better\n    old . 1234.5 |=====================\n"},
 	{"pytest", "the text of pytest", "collected 1 item\n\n--- benchmark: 1 tests ---\n" +
 		"Name (time in ns)         Min       Max      Mean  StdDev\n"},
 	{"pytest", "the CSV of pytest-benchmark", "name,param:size,min,max,mean,stddev,rounds,median,iqr,ops\n"},

@@ -17,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/lazy"
-	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -40,13 +39,19 @@ func (phoronix) Doc() format.Doc {
 		Order: "The Phoronix Test Suite runs all tests of one system, and the next system at another time. It repeats a " +
 			"test without a pause, and repeats it more often if the values differ much (DynamicRunCount), so the number " +
 			"of values depends on the values.",
-		Summaries: []format.Summary{{What: "the JSON of the Phoronix Test Suite", Fix: "use composite.xml in its folder of " +
-			"test-results", Head: lazy.Compile(`"identifier": ?"(?:pts|local|system)\\?/`)}},
+		Summaries: []format.Summary{
+			{What: "the JSON of the Phoronix Test Suite", Fix: useXML, Head: lazy.Compile(
+				`"identifier": ?"(?:pts|local|system)\\?/|^\s*\{\s*"title":[\s\S]*"(?:all_results|display_format)":`)},
+			{What: "the CSV of the Phoronix Test Suite", Fix: useXML, Head: lazy.Compile(`(?m)^"[^"\n]+",(?:HIB|LIB),`)},
+			{What: "the text of the Phoronix Test Suite", Fix: useXML,
+				Head: lazy.Compile(`(?m)^ .* (?:> Higher|< Lower) Is Better\s*$`)},
+		},
 		Source: []string{source + "schemas/result-file.xsd"},
 	}
 }
 
 const (
+	useXML = "use composite.xml in its folder of test-results"
 	root   = "PhoronixTestSuite"
 	source = "https://github.com/phoronix-test-suite/phoronix-test-suite/blob/master/pts-core/openbenchmarking.org/"
 )
@@ -99,8 +104,6 @@ type reader struct {
 	p       *format.Problems
 	systems map[string]system
 	skipped map[string]bool // display formats that hold no comparable number
-	// arguments are those of the records. Two results may have one description.
-	arguments []string
 }
 
 func (phoronix) Read(name string, data []byte) (format.File, error) {
@@ -116,7 +119,6 @@ func (phoronix) Read(name string, data []byte) (format.File, error) {
 		}
 	}
 	r.fillSystems()
-	r.addArguments()
 	r.p.Distinguish(&r.out, "test")
 	return r.p.Finish(r.out)
 }
@@ -187,6 +189,9 @@ func (r *reader) readChild(d *xml.Decoder, e xml.StartElement, line int) error {
 			return err
 		}
 		r.addResult(line, x)
+	case "Benchmark":
+		return errors.New("the file is of a Phoronix Test Suite before 3.0, which bakeoff does not read; run the tests " +
+			"with a newer version")
 	default:
 		return d.Skip()
 	}
@@ -197,6 +202,7 @@ func (r *reader) readChild(d *xml.Decoder, e xml.StartElement, line int) error {
 var numeric = []string{"", "BAR_GRAPH"}
 
 func (r *reader) addResult(line int, x result) {
+	x.DisplayFormat = strings.ToUpper(strings.TrimSpace(x.DisplayFormat))
 	if !slices.Contains(numeric, x.DisplayFormat) {
 		if !r.skipped[x.DisplayFormat] {
 			r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("Results of the form %s are left out: they are not "+
@@ -217,7 +223,7 @@ func (r *reader) addResult(line int, x result) {
 	for _, e := range x.Entries {
 		rec := format.Record{Line: line, Facts: map[string]string{}, Labels: []format.Label{
 			{Name: "test", Value: strings.TrimSpace(title + " " + x.AppVersion)},
-			{Name: "arguments", Value: strings.TrimSpace(x.Description), Setting: true},
+			argumentsLabel(x),
 			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true, Place: true},
 		}}
 		if rec.Labels[2].Value == "" {
@@ -248,8 +254,15 @@ func (r *reader) addResult(line int, x result) {
 			rec.Failed, rec.Reason = 1, missingReason(e)
 		}
 		r.out.Records = append(r.out.Records, rec)
-		r.arguments = append(r.arguments, strings.TrimSpace(x.Arguments))
 	}
+}
+
+// argumentsLabel names the arguments of a test by their description. Results with one description
+// and other arguments are results of two tests.
+func argumentsLabel(x result) format.Label {
+	l := format.Label{Name: "arguments", Short: strings.TrimSpace(x.Description), Setting: true}
+	l.Value = strings.TrimSpace(l.Short + " " + strings.TrimSpace(x.Arguments))
+	return l
 }
 
 // compareValue warns of a result outside its repetitions. It is their mean, or another of
@@ -335,28 +348,6 @@ var units = map[string]struct {
 	"bytes/s": {"B/s", 1}, "kb/s": {"B/s", 1e3}, "mb/s": {"B/s", 1e6}, "gb/s": {"B/s", 1e9},
 	"kib/s": {"B/s", 1 << 10}, "mib/s": {"B/s", 1 << 20}, "gib/s": {"B/s", 1 << 30},
 	"requests per second": {"request/s", 1}, "frames per second": {"frame/s", 1}, "iops": {"op/s", 1},
-}
-
-// addArguments adds the arguments to the descriptions of results that have the same
-// description and other arguments.
-func (r *reader) addArguments() {
-	type place struct{ test, description, system, unit string }
-	at := func(rec format.Record) place {
-		x := place{rec.Labels[0].Value, rec.Labels[1].Value, rec.Labels[2].Value, ""}
-		if len(rec.Series) > 0 {
-			x.unit = rec.Series[0].Metric.Unit
-		}
-		return x
-	}
-	all := map[place]map[string]bool{}
-	for i, rec := range r.out.Records {
-		lists.Inner(all, at(rec))[r.arguments[i]] = true
-	}
-	for i, rec := range r.out.Records {
-		if len(all[at(rec)]) > 1 {
-			rec.Labels[1].Value = strings.TrimSpace(rec.Labels[1].Value + " " + r.arguments[i])
-		}
-	}
 }
 
 // fillSystems gives the records what their systems say.

@@ -59,7 +59,8 @@ func TestEncodings(t *testing.T) {
 
 // Results without the values of repetitions have their mean. Graphs over time are no repetitions.
 func TestForms(t *testing.T) {
-	both := strings.Replace(file(strings.Replace(entries, "1:2:3:", "", 1)), "</PhoronixTestSuite>",
+	mean := "<DisplayFormat> bar_graph\n</DisplayFormat>" + strings.Replace(entries, "1:2:3:", "", 1)
+	both := strings.Replace(file(mean), "</PhoronixTestSuite>",
 		"<Result><Title>U</Title><DisplayFormat>LINE_GRAPH</DisplayFormat>"+entries+"</Result></PhoronixTestSuite>", 1)
 	out, err := New().Read("x", []byte(both))
 	if err != nil || len(out.Records) != 1 || *out.Records[0].Series[0].Stats.Mean != 2 ||
@@ -96,6 +97,8 @@ func TestMistakes(t *testing.T) {
 		{Name: "other forms", Text: file("<DisplayFormat>LINE_GRAPH</DisplayFormat>" + entries),
 			Want: "x:1: all results have the form LINE_GRAPH, which holds no repeated measurements"},
 		{Name: "empty", Text: "", Want: "x:1: the file has no results"},
+		{Name: "before version 3", Text: "<PhoronixTestSuite>\n<Benchmark><Name>T</Name></Benchmark></PhoronixTestSuite>",
+			Want: "x:2: the file is of a Phoronix Test Suite before 3.0"},
 		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite a=\"\xe4\"/>",
 			Want: "x:1: the XML is not UTF-8"},
 	})
@@ -129,13 +132,19 @@ func TestProportionInSmallLetters(t *testing.T) {
 	}
 }
 
-// Two results of one description and other arguments are two results.
+// Two results of one description and other arguments are two results, also in two files.
 func TestArguments(t *testing.T) {
-	again := "<Result><Title>T</Title><Arguments>-t 8</Arguments>" + entries + "</Result></PhoronixTestSuite>"
-	out, err := New().Read("x", []byte(strings.Replace(file("<Arguments>-t 1</Arguments>"+entries),
-		"</PhoronixTestSuite>", again, 1)))
-	if err != nil || len(out.Records) != 2 || out.Records[0].Labels[1].Value != "-t 1" ||
-		out.Records[1].Labels[1].Value != "-t 8" || len(out.Warnings) != 0 {
-		t.Errorf("%+v, %v", out, err)
+	for _, x := range []struct{ xml, value, short string }{
+		{"<Arguments>-t 1</Arguments>", "-t 1", ""},
+		{"<Arguments>-t 8</Arguments><Description>Threads</Description>", "Threads -t 8", "Threads"},
+		{"<Description> Threads </Description>", "Threads", "Threads"},
+	} {
+		out, err := New().Read("x", []byte(file(x.xml+entries)))
+		if err != nil || len(out.Records) != 1 {
+			t.Fatalf("%s: %+v, %v", x.xml, out, err)
+		}
+		if l := out.Records[0].Labels[1]; l.Value != x.value || l.Short != x.short {
+			t.Errorf("%s: %+v", x.xml, l)
+		}
 	}
 }
