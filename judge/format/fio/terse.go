@@ -82,6 +82,17 @@ func terseJob(f []string) (j job, wrong string) {
 	case "5":
 		width, directions = terseFieldsOf5, append(directions, &j.Trim)
 	}
+	// The use of the CPU follows the directions. It is the first field that is a percentage.
+	cpuAfter := func(n int) bool {
+		at := firstField + width*n
+		return at < len(f) && strings.HasSuffix(f[at], "%")
+	}
+	switch { // unified_rw_reporting
+	case cpuAfter(1):
+		directions = []**side{&j.Mixed}
+	case cpuAfter(len(directions) + 1):
+		directions = append(directions, &j.Mixed)
+	}
 	if len(f) < firstField+width*len(directions) {
 		return j, fmt.Sprintf("the line has %d fields; version %s has at least %d, so it is cut off", len(f), f[0],
 			firstField+width*len(directions))
