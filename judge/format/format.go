@@ -163,7 +163,8 @@ type Label struct {
 	// in a command line. They take the place of the label where contenders or groups
 	// differ by one of them.
 	Parts []Label
-	// Plain is the label before Distinguish numbered it; nil if it did not.
+	// Plain is the label before Distinguish numbered it, or before its reader told it from an equal one; nil if neither
+	// did.
 	Plain *Label
 }
 
@@ -318,8 +319,9 @@ func (p *Problems) Distinguish(f *File, name string) {
 
 // numberLabel adds a number to the value of a label, and to its other texts.
 func numberLabel(l *Label, n int) {
-	was := *l
-	l.Plain = &was
+	if was := *l; l.Plain == nil {
+		l.Plain = &was
+	}
 	for _, text := range []*string{&l.Value, &l.Short, &l.Shown} {
 		if *text != "" {
 			*text += fmt.Sprintf(" #%d", n)

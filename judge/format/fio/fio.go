@@ -17,6 +17,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"bakeoff/base/lazy"
@@ -201,6 +202,8 @@ type reader struct {
 	last    job // the newest one that is not a process of an earlier one
 	jobs    []process
 	any     bool // there was a job
+	// lost are the names of jobs that were left out; "" for one without a name.
+	lost map[string]bool
 }
 
 // process is a job of a record, with the sums of its processes.
@@ -211,7 +214,7 @@ type process struct {
 }
 
 func (fio) Read(name string, data []byte) (format.File, error) {
-	r := reader{name: name, p: format.NewProblems(name)}
+	r := reader{name: name, p: format.NewProblems(name), lost: map[string]bool{}}
 	if !isReport(data) && recognizesTerse(data) {
 		r.readTerse(data)
 		return r.p.Finish(r.out)
@@ -242,6 +245,7 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 				line := d.Line()
 				var j job
 				if err := d.Value(&j); err != nil {
+					r.lost[j.Name] = true // Value reads the other members
 					r.p.LeaveOutError(err)
 					return nil
 				}
@@ -267,15 +271,18 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 
 // addJob keeps a job, or adds it to the job of which it is another process.
 func (r *reader) addJob(line int, j job) {
+	wrong := ""
 	switch {
 	case j.Name == "":
-		r.p.LeaveOut(line, "the job has no jobname")
-		return
+		wrong = "the job has no jobname"
 	case !slices.ContainsFunc(j.directions(), func(d direction) bool { return d.side != nil }):
-		r.p.LeaveOut(line, "job %q has no read, no write, no trim and no mixed", j.Name)
-		return
+		wrong = fmt.Sprintf("job %q has no read, no write, no trim and no mixed", j.Name)
 	case slices.ContainsFunc(j.directions(), func(d direction) bool { return d.negative() }):
-		r.p.LeaveOut(line, "job %q has a negative value", j.Name)
+		wrong = fmt.Sprintf("job %q has a negative value", j.Name)
+	}
+	if wrong != "" {
+		r.lost[j.Name] = true
+		r.p.LeaveOut(line, "%s", wrong)
 		return
 	}
 	if j.Name == allClients {
@@ -445,11 +452,10 @@ func (r *reader) processes(j job) int {
 	return 1
 }
 
-// grouped reports whether the processes of a job have one result.
-func (r *reader) grouped(j job) bool {
-	_, own := j.Options["group_reporting"]
-	_, global := r.global["group_reporting"]
-	return own || global
+// lostProcesses reports whether the file lacks results of processes of a job. One result may be that
+// of all of them: fio does not write group_reporting without a value.
+func (r *reader) lostProcesses(j process) bool {
+	return j.processes < r.processes(j.job) && (j.processes > 1 || r.lost[j.Name] || r.lost[""])
 }
 
 // oldVersion is a version that does not write options.
@@ -520,6 +526,28 @@ func (r *reader) records() {
 		}
 	}
 	r.out.Records = out
+	r.nameByOptions()
+}
+
+// nameByOptions adds the options by which jobs of one name differ to their names: another file may
+// have them in another order.
+func (r *reader) nameByOptions() {
+	same := map[string][]format.Record{} // by labels
+	for _, rec := range r.out.Records {
+		same[fmt.Sprint(rec.Labels)] = append(same[fmt.Sprint(rec.Labels)], rec)
+	}
+	for i := range r.out.Records {
+		rec := &r.out.Records[i]
+		others, job := same[fmt.Sprint(rec.Labels)], rec.Labels[0]
+		rec.Labels = slices.Clone(rec.Labels)
+		for _, fact := range slices.Sorted(maps.Keys(rec.Facts)) {
+			option, ok := strings.CutPrefix(fact, "option ")
+			if ok && slices.ContainsFunc(others, func(o format.Record) bool { return o.Facts[fact] != rec.Facts[fact] }) {
+				rec.Labels[0].Value += fmt.Sprintf(" %s=%s", option, rec.Facts[fact])
+				rec.Labels[0].Plain = &job
+			}
+		}
+	}
 }
 
 // warn adds a warning, once.
@@ -567,8 +595,9 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 		r.warn("Job %q ran as several processes without group_reporting, so its rates are sums and its latencies are "+
 			"left out.", j.Name)
 	}
-	if n := r.processes(j.job); !r.grouped(j.job) && j.processes < n && (j.processes > 1 || r.p.AnyLeftOut()) {
-		r.p.LeaveOut(j.line, "job %q has %d of its %d processes, so its sums are wrong", j.Name, j.processes, n)
+	if r.lostProcesses(j) {
+		r.p.LeaveOut(j.line, "job %q has %d of its %d processes, so its sums are wrong", j.Name, j.processes,
+			r.processes(j.job))
 		return false
 	}
 	if j.Error != 0 {

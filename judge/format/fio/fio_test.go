@@ -43,7 +43,7 @@ func TestClones(t *testing.T) {
 		{report(two, two, two, two), "a 20, a #2 20"},
 		{global(report(none, none), "2"), "a 20"},
 		{global(report(none, none, none), "2"), "a 20, a #2 10"},
-		{global(report(one, none, none), "2"), "a 10, a #2 20"},
+		{global(report(one, none, none), "2"), "a numjobs=1 10, a numjobs=2 20"},
 		{global(report(none, none, none), "1+2"), "a 30"},
 		{strings.Replace(report(none, none), "fio-3.40", "fio-2.1.9", 1), "a 20"},
 	} {
@@ -54,6 +54,34 @@ func TestClones(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); err != nil || text != c.want {
 			t.Errorf("%s: %s, want %s, %v", c.text, text, c.want, err)
+		}
+	}
+}
+
+// Jobs of one name have the options in their names by which they differ, so their order in the file has no effect.
+func TestNamesByOptions(t *testing.T) {
+	job := func(options, more string) string {
+		return `{"jobname": "a", "job options": {` + options + `}, ` + more + `}`
+	}
+	k4, k64 := job(`"bs": "4k", "rw": "read"`, reading), job(`"bs": "64k", "rw": "read"`, reading)
+	for text, want := range map[string]string{
+		report(k4, k64):     "a bs=4k, a bs=64k",
+		report(k64, k4):     "a bs=64k, a bs=4k",
+		report(k4, k64, k4): "a bs=4k, a bs=64k, a bs=4k #2",
+		report(k4):          "a",
+		report(k4, job(`"bs": "64k"`, strings.Replace(reading, "read", "write", 1))): "a bs=4k rw=read, a bs=64k",
+		report(k4, job(`"bs": "8k", "rw": "read"`, `"error": 5, `+reading)):          "a bs=4k, a bs=8k",
+	} {
+		out, err := New().Read("x", []byte(text))
+		var got []string
+		for _, r := range out.Records {
+			got = append(got, r.Labels[0].Value)
+			if l := r.Labels[0]; l.Value != "a" && (l.Plain == nil || l.Plain.Value != "a") {
+				t.Errorf("%s: %+v", text, l)
+			}
+		}
+		if names := strings.Join(got, ", "); err != nil || names != want {
+			t.Errorf("%s: %s, want %s, %v", text, names, want, err)
 		}
 	}
 }
@@ -136,10 +164,16 @@ func TestMissing(t *testing.T) {
 			Want: `x:2: job "a" has 2 of its 3 processes, so its sums are wrong`},
 	})
 	// Without a lost process, one result of several processes is their sum (group_reporting).
-	for want, lost := range map[int]string{3: `"write": {"iops": 5, "bw": 3, "total_ios": 9}`,
-		1: `"read": {"iops": "x"}`} {
+	for lost, want := range map[string]int{
+		`"jobname": "b", "write": {"iops": 5, "bw": 3, "total_ios": 9}`:          3,
+		`"jobname": "b", "read": {"iops": "x"}`:                                  2,
+		`"jobname": "b", "read": {"iops": 9, "bw": 3, "lat_ns": {"mean": nan}}`:  3,
+		`"jobname": "a", "read": {"iops": "x"}, "job options": {"numjobs": "2"}`: 1,
+		`"jobname": "a", "read": {"iops": -1}, "job options": {"numjobs": "2"}`:  1,
+		`"read": {"iops": 9, "bw": 3, "total_ios": 9}`:                           1,
+	} {
 		out, err := New().Read("x", []byte(report(`{"jobname": "z", `+reading+`}`,
-			`{"jobname": "a", "job options": {"numjobs": "2"}, `+reading+`}`, `{"jobname": "b", `+lost+`}`)))
+			`{"jobname": "a", "job options": {"numjobs": "2"}, `+reading+`}`, `{`+lost+`}`)))
 		if records := len(out.Records); err != nil || records != want {
 			t.Errorf("%s: %d records, %q, %v", lost, records, out.Warnings, err)
 		}
