@@ -20,7 +20,8 @@ func TestExitMeanings(t *testing.T) {
 		of          *cobra.Command
 		asked, open string // the meanings of 3 and 6; "" if the command does not have the code
 	}{
-		{run, "a condition of --fail-on is true", "a condition of --fail-on is not decided (bakeoff run --resume continues a run)"},
+		{run, "a condition of --fail-on is true",
+			"a condition of --fail-on is not decided (bakeoff run --resume continues a run)"},
 		{install, "", ""},
 		{lint, "lint found something", ""},
 		{get, "the named image or source does not exist", ""},
