@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"slices"
-	"strings"
 
 	"bakeoff/measure/boot"
 )
@@ -126,38 +125,58 @@ func withoutName(line []byte) []byte {
 	return line
 }
 
-// frequencies end the names of the sysctls that hold the frequency of the counter:
-// machdep.tsc_freq of amd64, and
-// kern.timecounter.tc.ARM MPCore Timecounter.frequency of arm64.
-var frequencies = []string{"tsc_freq", ".frequency"}
+// rank says how sure it is that a number is the frequency of the counter.
+type rank int
+
+const (
+	lone  rank = iota + 1 // a line that is just a number
+	after                 // such a line right after the output of the other sysctls
+	named                 // with the name of the sysctl, or as sysctl -b writes it
+)
+
+// frequency is a number that may be the frequency of the counter.
+type frequency struct {
+	hz   float64
+	rank rank
+	line int
+}
+
+// frequencies are the names of the sysctls that hold the frequency of the counter of amd64 and of
+// arm64. The sysctls of other counters have similar names.
+var frequencies = []string{"machdep.tsc_freq", "kern.timecounter.tc.ARM MPCore Timecounter.frequency"}
 
 // parseFrequency reads the frequency of the counter, with or without the name of its sysctl. It
 // is at least 1 MHz. Above mostHz no counter exists, but a guest on a busy host measures that.
-func parseFrequency(line []byte) (hz float64, ok bool) {
-	line = bytes.TrimRight(line, " ")
+func parseFrequency(line []byte) (f frequency, ok bool) {
+	line, f.rank = bytes.TrimRight(line, " "), lone
 	if i := bytes.LastIndexAny(line, ":="); i >= 0 {
-		of := string(bytes.TrimRight(line[:i], " :="))
-		if !slices.ContainsFunc(frequencies, func(end string) bool { return strings.HasSuffix(of, end) }) {
-			return 0, false
+		if !slices.Contains(frequencies, string(bytes.TrimRight(line[:i], " :="))) {
+			return f, false
 		}
-		line = bytes.TrimLeft(line[i+1:], " ")
+		line, f.rank = bytes.TrimLeft(line[i+1:], " "), named
 	}
 	n, end := parseNumber(line, 0)
-	return float64(n), end > 0 && end == len(line) && n >= leastHz
+	f.hz = float64(n)
+	return f, end > 0 && end == len(line) && n >= leastHz
 }
 
 const leastHz, mostHz = 1e6, 1e11
 
-// binaryFrequency reads what sysctl -b writes of a frequency: eight bytes, the lowest first,
-// after the zero byte that ends the text before. The highest bytes, which are zero, may be
-// missing: readers of text files remove zero bytes at the end.
-func binaryFrequency(line []byte) (hz float64, ok bool) {
-	if len(line) > 1 && line[0] == 0 && len(line) != 8 {
-		line = line[1:]
+// cutFrequency reads what sysctl -b writes of a frequency: eight bytes, the lowest first, at the
+// start of the file or after the zero byte that ends the text before. One of these bytes may be
+// that of a line end. The highest bytes are zero. They may be missing at the end of the file:
+// readers of text files remove zero bytes there. Text is no frequency: eight bytes of text would
+// be above mostHz, and what is shorter ends with a line end.
+func cutFrequency(data []byte, first bool) (f frequency, rest []byte, ok bool) {
+	if !first && data[0] != 0 {
+		return f, data, false
+	} else if !first {
+		data = data[1:]
 	}
-	if len(line) > 8 || bytes.IndexFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
-		return 0, false // text
+	value := data[:min(8, len(data))]
+	n := binary.LittleEndian.Uint64(append(bytes.Clone(value), make([]byte, 8-len(value))...))
+	if n < leastHz || n > mostHz || len(value) < 8 && bytes.HasSuffix(value, []byte("\n")) {
+		return f, data, false
 	}
-	n := binary.LittleEndian.Uint64(append(bytes.Clone(line), make([]byte, 8-len(line))...))
-	return float64(n), n >= leastHz && n <= mostHz
+	return frequency{hz: float64(n), rank: named}, data[len(value):], true
 }

@@ -14,7 +14,7 @@ import (
 func (l *log) recording() (bootmodel.Recording, error) {
 	r := bootmodel.Recording{
 		Schema: bootmodel.Schema,
-		Clocks: []bootmodel.Clock{{Name: ClockName, Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
+		Clocks: []bootmodel.Clock{{Name: ClockName, Source: name, Hz: l.frequency.hz, UncertaintyNS: l.exactly}},
 		Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{}, Marks: []bootmodel.Mark{},
 	}
 	l.processes = slices.DeleteFunc(l.processes, func(p process) bool { return p.fork == 0 }) // unused lines of the sysctl
@@ -36,6 +36,11 @@ func (l *log) recording() (bootmodel.Recording, error) {
 	if l.wrongHz > 0 {
 		r.Notes = append(r.Notes, bootmodel.Note{Source: name, Text: fmt.Sprintf("The system measured a frequency of its "+
 			"counter of %s. No counter is that fast, so this value is left out.", unit.Format(l.wrongHz, "Hz"))})
+	}
+	if f, other := l.frequency, l.other; other.rank > 0 && other.hz != f.hz {
+		r.Notes = append(r.Notes, bootmodel.Note{Source: name, Text: fmt.Sprintf("The file has two numbers that may be the "+
+			"frequency of the counter: %s in line %d and %s in line %d. The times are computed with the first of these.",
+			unit.Format(f.hz, "Hz"), f.line, unit.Format(other.hz, "Hz"), other.line)})
 	}
 	bootmodel.SortMarks(&r)
 	return r, nil

@@ -60,7 +60,7 @@ func (source) Doc() boot.SourceDoc {
 			"start_init. A function without an EXIT ends with the function that called it. The times are ticks of the " +
 			"time stamp " +
 			"counter. Their frequency is known only if the file has a line that is just a number, or the name of the sysctl " +
-			"and a number.",
+			"and a number. A number with a name is surer than one without.",
 	}
 }
 
@@ -99,6 +99,11 @@ func (l *log) readLines(data []byte) error {
 	const perSpan = 80 // bytes of its two lines, about
 	l.spans, l.fns = make([]bootmodel.Span, 0, len(data)/perSpan), make([]int32, 0, len(data)/perSpan)
 	for wrong := 0; len(data) > 0 && wrong < maxProblems; {
+		if f, rest, ok := cutFrequency(data, l.line == 0); ok {
+			data, f.line = rest, l.line+1
+			l.addFrequency(f)
+			continue
+		}
 		line := data
 		if end := bytes.IndexByte(data, '\n'); end >= 0 {
 			line, data = data[:end], data[end+1:]
@@ -121,33 +126,45 @@ func (l *log) addLine(line []byte) string {
 		l.skipped.Add(l.line, "the line is too long; this is not a tslog")
 		return ""
 	}
-	if hz, ok := binaryFrequency(line); ok {
-		l.hz = hz
-		return ""
-	}
 	line = withoutName(bytes.Trim(line, "\r\x00"))
 	if e, ok := parseEntry(line); ok {
-		l.lastLine = l.line
+		l.lastLine, l.atOutput = l.line, true
 		return l.addEntry(e)
 	}
 	switch p, ok := parseProcess(line); {
 	case ok:
-		l.processes = append(l.processes, p)
+		l.processes, l.atOutput = append(l.processes, p), true
 	case len(bytes.TrimSpace(line)) == 0:
 	default:
-		hz, ok := parseFrequency(line)
-		if ok && hz > mostHz {
-			l.wrongHz = hz
-			return ""
+		f, ok := parseFrequency(line)
+		f.line = l.line
+		if f.rank == lone && l.atOutput {
+			f.rank = after
 		}
-		if ok {
-			l.hz = hz
+		l.atOutput = false
+		if ok && l.addFrequency(f) {
 			return ""
 		}
 		l.skipped.Add(l.line, "this is neither an entry of debug.tslog (0xTHREAD TSC ENTER|EXIT|THREAD|EVENT NAME) nor a "+
 			"process of debug.tslog_user (PID PPID FORK EXIT \"EXEC\" \"NAMEI\"); remove what is not from these sysctls")
 	}
 	return ""
+}
+
+// addFrequency keeps the surest of the numbers that may be the frequency of the counter. It reports
+// whether f may be one.
+func (l *log) addFrequency(f frequency) bool {
+	switch {
+	case f.hz > mostHz && f.rank == lone:
+		return false
+	case f.hz > mostHz:
+		l.wrongHz = f.hz
+	case f.rank > l.frequency.rank:
+		l.other, l.frequency = l.frequency, f
+	case f.hz != l.frequency.hz && l.other.rank == 0:
+		l.other = f
+	}
+	return true
 }
 
 // The longest stack of a thread.
@@ -160,8 +177,11 @@ type log struct {
 	lastLine int // that of the last entry
 	problems fault.List
 	skipped  boot.Skipped
-	hz       float64
 	wrongHz  float64 // a frequency that no counter has
+
+	frequency frequency // of the counter; its rank is 0 if the file does not say it
+	other     frequency // another number that may be it; its rank is 0 if there is none
+	atOutput  bool      // the line before is an entry or a process
 
 	names    map[string]int32 // of REST, by its text
 	labels   []label

@@ -192,6 +192,16 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 		"login: root\nLOG BEGIN\n" + entries + "LOG END\n# ":                                       {0, 1},
 		strings.Replace(entries, "0x1 2", "lo0: link state changed to UP\n0x1 2", 1) + "0x1 34200": {0, 1},
 		strings.ReplaceAll(entries, "\n", "\r\n") + "2400000000\r\n":                               {2.4e9, 0},
+		"\n" + entries + "\x00" + user + "\x00\x0a\x18\x0d\x8f\x00\x00\x00\x00":                    {2400000010, 0},
+		"\x00\x18\x0d\x8f\x00\x00\x00\x00\n" + entries + "\x00":                                    {2.4e9, 0},
+		"\n" + entries + "\x00\x00\x18\x0d\x8f\x00\x00\x00\x00" + user + "\x00":                    {2.4e9, 0},
+		strings.ReplaceAll(entries+"2400000000\nbin\n# ls\n", "\n", "\r\n"):                        {2.4e9, 1},
+		entries + "2400000000\na\tb\n":                                                             {2.4e9, 1},
+		entries + "2400000000\n\u00e9\n":                                                           {2.4e9, 1},
+		entries + "\x00# a\n":                                                                      {0, 1},
+		entries + "machdep.tsc_freq: 2400000000\nkern.timecounter.tc.HPET.frequency: 14318180\n":   {2.4e9, 1},
+		entries + "kern.timecounter.tc.TSC-low.frequency: 1200000000\n":                            {0, 1},
+		entries + "2400000000\n274877906944\n":                                                     {2.4e9, 1},
 	} {
 		if !New().Recognizes([]byte(file)) {
 			t.Errorf("%q is not recognized", file)
@@ -209,11 +219,16 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 }
 
 func FuzzTslog(f *testing.F) {
-	boottest.Fuzz(f, New(), generate(1, mainNetBSD).text(), generate(2, mainFreeBSD).text())
+	const entries = "0x1 10 ENTER mi_startup\n0x1 20 EXIT start_init\n"
+	boottest.Fuzz(f, New(), generate(1, mainNetBSD).text(), generate(2, mainFreeBSD).text(),
+		entries+"\x001 0 8 0 \"/sbin/init\" \"\"\n\x00\x0a\x18\x0d\x8f\x00\x00\x00\x00",
+		"\x00\x18\x0d\x8f\x00\x00\x00\x00\n"+entries+"\x00\x00", entries+"2400000000\r\nbin\r\na\tb\n",
+		entries+"machdep.tsc_freq: 2400000000\nkern.timecounter.tc.HPET.frequency: 14318180\n1764486000\n")
 }
 
-// NetBSD 10.99.12 with two emulated CPUs on a busy host measured the first of these.
-func TestAFrequencyThatNoCounterHasIsLeftOut(t *testing.T) {
+// NetBSD 10.99.12 with two emulated CPUs on a busy host measured the first of these. Of two
+// frequencies the surer one counts, and a note shows the other.
+func TestAnImprobableFrequencyIsLeftOut(t *testing.T) {
 	const log = "0x0 1000 ENTER main\n0x1 2000 ENTER start_init\n0x1 3000 EXIT start_init\n0x0 4000 EXIT main\n"
 	for _, tt := range []struct {
 		line, note string
@@ -223,6 +238,9 @@ func TestAFrequencyThatNoCounterHasIsLeftOut(t *testing.T) {
 		{"machdep.tsc_freq = 104476789100\n", "104 GHz", 0},
 		{"2600000000\n", "", 2.6e9},
 		{"104476789100\n2600000000\n", "104 GHz", 2.6e9},
+		{"2400000000\n1764486000\n", "2.40 GHz in line 5 and 1.76 GHz in line 6", 2.4e9},
+		{"1764486000\nmachdep.tsc_freq: 2400000000\n", "2.40 GHz in line 6 and 1.76 GHz in line 5", 2.4e9},
+		{"machdep.tsc_freq: 2400000000\n2400000000\n", "", 2.4e9},
 	} {
 		r, err := New().Read("tslog.txt", []byte(log+tt.line))
 		if err != nil || r.Clocks[0].Hz != tt.hz {
