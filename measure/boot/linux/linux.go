@@ -6,15 +6,16 @@
 //	calling  NAME+OFFSET/SIZE [MODULE] @ PID
 //	probe of DEVICE returned RESULT after N usecs
 //	initcall NAME+OFFSET/SIZE [MODULE] returned RESULT after N usecs
+//	initcall COOKIE_NAME+OFFSET/SIZE [MODULE] returned after N usecs
 //
-// and the file trace of tracefs holds
+// (the last of an asynchronous call: newer kernels give no result) and the file trace of tracefs holds
 //
 //	COMM-PID [CPU] FLAGS SECONDS: sched_process_exec: filename=FILE pid=PID old_pid=PID
 //
 // with sched_process_fork and sched_process_exit. The clock of the trace differs from
 // that of the log by a constant, which readings of both tell.
 //
-// Source: init/main.c, drivers/base/dd.c, include/trace/events/sched.h of Linux 6.1.
+// Source: init/main.c, kernel/async.c, drivers/base/dd.c, include/trace/events/sched.h of Linux 6.1.
 package linux
 
 import (

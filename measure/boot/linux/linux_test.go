@@ -83,6 +83,25 @@ probe serio0 8000-17000 on other probes 1
 `)
 }
 
+const asyncLog = `[    0.000000] Linux version 6.12.0
+[    0.000000] Command line: initcall_debug loglevel=8
+[    0.100000] calling  acpi_init+0x0/0x120 @ 1
+[    0.110000] calling  1_async_port_probe+0x0/0x50 [libata] @ 33
+[    0.150000] initcall acpi_init+0x0/0x120 returned 0 after 49995 usecs
+[    0.310000] initcall 1_async_port_probe+0x0/0x50 [libata] returned after 195312 usecs
+[    0.600000] Run /init as init process
+`
+
+// The line of an asynchronous call has no result.
+func TestAsynchronousCallsEnd(t *testing.T) {
+	expect(t, tree(read(t, asyncLog)), `
+kernel 0-600000 on kernel
+  Command line initcall_debug loglevel=8 0-100000 on kernel
+  acpi_init 100000-150000 on kernel
+1_async_port_probe libata 110000-310000 on initcalls of 33
+`)
+}
+
 // A kernel that does not write those lines to its console does not wait for it.
 func TestAQuietKernelWritesNothing(t *testing.T) {
 	for _, words := range []string{"quiet", "loglevel=7", "debug quiet", ""} {
@@ -237,4 +256,4 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
-func FuzzLinux(f *testing.F) { boottest.Fuzz(f, New(), log, trace) }
+func FuzzLinux(f *testing.F) { boottest.Fuzz(f, New(), log, asyncLog, trace) }

@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,10 @@ func parseMessage(text string) (m message, ok bool) {
 		return m, false
 	}
 	words := strings.Fields(rest[i:]) // returned RESULT after N usecs
+	async := len(words) > 1 && words[1] == "after"
+	if async { // it has no result
+		words = slices.Insert(words, 1, "0")
+	}
 	if len(words) < 5 || words[2] != "after" || words[4] != "usecs" {
 		return m, false
 	}
@@ -52,7 +57,10 @@ func parseMessage(text string) (m message, ok bool) {
 	if err != nil || err2 != nil || took < 0 {
 		return m, false
 	}
-	if m.took = took; result != 0 && (m.kind == "initcall" || result != 1) {
+	if m.took = took; async {
+		m.took = took * 1024 / 1000 // kernel/async.c divides nanoseconds by 1,024
+	}
+	if result != 0 && (m.kind == "initcall" || result != 1) {
 		m.result = "returned " + words[1]
 	}
 	m.symbol = rest[:i]
