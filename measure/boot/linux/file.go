@@ -54,7 +54,7 @@ func splitFile(file string, data []byte) (in input, err error) {
 	number, logged := 0, false
 	for line := range bytes.Lines(data) {
 		number++
-		text := bytes.TrimRight(line, "\r\n")
+		text := bytes.Trim(line, "\r\n")
 		switch {
 		case len(text) > boot.MaxLine:
 			in.skipped.Add(number, "it is too long for a line of a kernel log")

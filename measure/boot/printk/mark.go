@@ -115,6 +115,11 @@ func (l Log) Notes(source string) (notes []bootmodel.Note) {
 			Text: fmt.Sprintf("%s written by programs, not by the kernel, and "+
 				"left out.", countOf(l.Programs, "line was", "lines were"))})
 	}
+	if l.Xen > 0 {
+		notes = append(notes, bootmodel.Note{Source: source,
+			Text: fmt.Sprintf("%s written by the hypervisor Xen, whose clock is another, and left out.",
+				countOf(l.Xen, "line was", "lines were"))})
+	}
 	notes = append(notes, l.Skipped.Notes(source)...)
 	if l.Unknown != "" {
 		notes = append(notes, bootmodel.Note{Source: source, Lost: true,

@@ -6,29 +6,43 @@ import (
 	"bakeoff/base/lazy"
 )
 
-// journalLine begins a message in journalctl -o short-monotonic: the host and the program.
-var journalLine = lazy.Compile(`^([^ ]+) kernel: `)
+// journalLine begins a line of journalctl -o short-monotonic: the host, the program and its number.
+// journalctl --no-hostname writes no host.
+var (
+	journalLine   = lazy.Compile(`^[^ ]+ (kernel|[^ :[]+(?:\[[0-9]+\])?): `)
+	journalNoHost = lazy.Compile(`^(kernel|[^ :[]+(?:\[[0-9]+\])?): `)
+	fromKernel    = lazy.Compile(`^(?:([^ ]+) )?kernel: `)
+)
 
-// journal removes the host and the program that the journal writes before each message.
+// journal removes what the journal writes before each message, and the lines of programs. The
+// host may get its name during the boot.
 func (l *Log) journal() {
-	m := journalLine.FindStringSubmatch(l.Lines[0].Text)
-	if m == nil {
+	first := fromKernel.FindStringSubmatch(l.Lines[0].Text)
+	if first == nil {
 		return
+	}
+	begins, hosts := journalNoHost, map[string]bool{}
+	if first[1] != "" {
+		begins = journalLine
+		for _, line := range l.Lines {
+			if m := fromKernel.FindStringSubmatch(line.Text); m != nil {
+				hosts[m[1]] = true
+			}
+		}
 	}
 	kept := l.Lines[:0]
 	for _, line := range l.Lines {
-		rest, ok := strings.CutPrefix(line.Text, m[0])
-		if !ok && strings.HasPrefix(line.Text, m[1]+" ") {
+		m := begins.FindStringSubmatch(line.Text)
+		host, _, _ := strings.Cut(line.Text, " ")
+		switch {
+		case m != nil && m[1] == "kernel":
+			line.Text = line.Text[len(m[0]):]
+			if who, after, ok := parseCaller([]byte(line.Text)); ok {
+				line.Caller, line.Text = who, strings.TrimPrefix(string(after), " ")
+			}
+		case m != nil || hosts[host]:
 			l.Programs++
 			continue
-		}
-		line.Text = rest
-		if !ok {
-			kept = append(kept, line)
-			continue
-		}
-		if who, after, ok := parseCaller([]byte(rest)); ok {
-			line.Caller, line.Text = who, strings.TrimPrefix(string(after), " ")
 		}
 		kept = append(kept, line)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/measure/boot"
 )
 
@@ -30,6 +31,9 @@ type Log struct {
 	Unstamped int
 	// Programs counts lines of the journal or of /dev/kmsg that programs wrote. They are left out.
 	Programs int
+	// Xen counts lines of the hypervisor in the log of a kernel. They are left out, because the
+	// clock of Xen is another.
+	Xen int
 	// Backward counts lines whose time was before that of the line above. They have
 	// the time of that line.
 	Backward int
@@ -49,6 +53,7 @@ const restart = 1
 type stampedLine struct {
 	Line
 	digits int
+	xen    bool
 }
 
 // Parse reads a kernel log. Errors are of kind fault.Invalid, and each line of them
@@ -71,7 +76,7 @@ func Parse(name string, data []byte) (Log, error) {
 		case ok:
 			all = append(all, stampedLine{
 				Line{Number: number, At: s.at, Caller: s.caller, Text: boot.ValidText(s.rest)},
-				s.digits,
+				s.digits, s.xen,
 			})
 		case len(all) > 0 && recordKey.Match(line): // of the record above
 		case len(bytes.TrimSpace(line)) > 0:
@@ -82,7 +87,7 @@ func Parse(name string, data []byte) (Log, error) {
 		line, problem := notStamped(data)
 		return Log{}, fault.New(fault.Invalid, "%s%s", boot.At(name, line), problem)
 	}
-	all = log.oneClock(all)
+	all = log.oneClock(log.withoutXen(all))
 	if again := log.orderLines(all); again > 0 {
 		return Log{}, fault.New(fault.Invalid, "%sthe clock starts again, so this is a second boot; cut the file to one boot",
 			boot.At(name, again))
@@ -90,6 +95,16 @@ func Parse(name string, data []byte) (Log, error) {
 	log.journal()
 	log.removePrefixes()
 	return log, nil
+}
+
+// withoutXen returns the lines of the kernel. If there are none, this is the log of Xen.
+func (l *Log) withoutXen(all []stampedLine) []stampedLine {
+	kernel := lists.Filter(all, func(line stampedLine) bool { return !line.xen })
+	if len(kernel) == 0 {
+		return all
+	}
+	l.Xen = len(all) - len(kernel)
+	return kernel
 }
 
 // oneClock returns the lines whose times have as many digits as most have.

@@ -36,6 +36,7 @@ var prefixes = map[string]struct{ before, after string }{
 	"a CPU in brackets":                  {"", " [cpu 0] "},
 	"a CPU after two blanks":             {"", "  [0:      swapper/0:    1] "},
 	"a CPU and a thread":                 {"", " c0      1 "},
+	"journal without a host":             {"", " kernel: "},
 	"zero bytes":                         {"\x00\x00", " "},
 	"the container's name before a line": {"console | ", " "},
 }
@@ -50,7 +51,7 @@ var messages = []struct{ time, text string }{
 
 func TestEveryPrefixIsRead(t *testing.T) {
 	for name, p := range prefixes {
-		for _, end := range []string{"\n", "\r\n", "\r\r\n"} {
+		for _, end := range []string{"\n", "\r\n", "\r\r\n", "\n\r"} {
 			var file strings.Builder
 			for _, m := range messages {
 				file.WriteString(p.before + "[" + m.time + "]" + p.after + m.text + end)
@@ -118,6 +119,76 @@ func TestLinesOfProgramsInTheJournal(t *testing.T) {
 	}
 }
 
+// The host gets its name while it boots. Lines of programs are not the kernel's under either name.
+func TestTheHostOfAJournalChanges(t *testing.T) {
+	log, err := Parse("x", []byte("[    0.000000] localhost kernel: Linux version 6\n[    0.500000] web1 systemd[1]: "+
+		"Started a.\n[    0.600000] web1 kernel: [    T9] b\n[    0.700000] web1 audit: c\n"+
+		"[    0.800000] web1 Web Content[7]: d\n[    0.900000] web2 sshd[4]: e\n"))
+	if err != nil || len(log.Lines) != 2 || log.Programs != 4 || log.Lines[1].Text != "b" || log.Lines[1].Caller != "T9" {
+		t.Errorf("%v, %+v", err, log)
+	}
+	log, err = Parse("x", []byte("[    0.000000] kernel: Linux version 6\n[    0.500000] systemd[1]: Started a.\n"+
+		"[    0.600000] kernel: b: c\n"))
+	if err != nil || len(log.Lines) != 2 || log.Programs != 1 || log.Lines[1].Text != "b: c" {
+		t.Errorf("%v, %+v", err, log)
+	}
+}
+
+// journalctl -o short-delta writes no difference in its first line.
+const delta = "[    0.000000                ] host kernel: Linux version 6.12.0 (b@h) #1 SMP\n" +
+	"[    0.000000 <    0.000000 >] host kernel: Command line: root=/dev/vda initcall_debug\n" +
+	"[    0.100000 <    0.100000 >] host kernel: calling  acpi_init+0x0/0x120 @ 1\n" +
+	"[    0.150000 <    0.050000*>] host kernel: initcall acpi_init+0x0/0x120 returned 0 after 49990 usecs\n" +
+	"[    0.600000 <    0.450000 >] host kernel: Run /init as init process\n"
+
+// wrapped are the messages in JSON: of LAVA and of Docker.
+func wrapped() (files []string) {
+	var lava, docker strings.Builder
+	for _, m := range messages {
+		lava.WriteString(`- {"dt": "2026-11-30T18:26:51.123456", "lvl": "target", "msg": "\e[32m[` + m.time + `]\e[0m ` +
+			m.text + `"}` + "\n")
+		docker.WriteString(`{"log":"\u001b[32m[` + m.time + `] ` + m.text + `\r\n","stream":"stdout",` +
+			`"time":"2026-11-30T18:26:51.123Z"}` + "\n")
+	}
+	return []string{lava.String(), docker.String()}
+}
+
+func TestLinesInOtherFormsAreTheSame(t *testing.T) {
+	for _, file := range append(wrapped(), delta) {
+		log, err := Parse("x", []byte(file))
+		if err != nil || len(log.Lines) != len(messages) || log.Unstamped+log.Skipped.Count+log.Programs > 0 {
+			t.Errorf("%s: %v, %+v", file, err, log)
+			continue
+		}
+		for i, m := range messages {
+			if line := log.Lines[i]; line.Text != m.text {
+				t.Errorf("%s: line %d is %q, want %q", file, i, line.Text, m.text)
+			}
+		}
+		if !Stamped([]byte(file)) {
+			t.Errorf("%s is not recognized", file)
+		}
+	}
+}
+
+// Xen writes to the same console, with the times of another clock.
+const xen = "(XEN) [    3.100000] *** Serial input to DOM0\n[    0.000000] Linux version 6\n" +
+	"(XEN) [    3.400000] d0 attempted WRMSR\n[    0.600000] a\n[    9.600000] (XEN) [    3.500000] b\n"
+
+func TestLinesOfXenAreLeftOut(t *testing.T) {
+	log, err := Parse("x", []byte(xen))
+	if err != nil || len(log.Lines) != 2 || log.Xen != 3 || log.Lines[1].Text != "a" {
+		t.Fatalf("%v, %+v", err, log)
+	}
+	if notes := log.Notes("x"); len(notes) != 1 || !strings.HasPrefix(notes[0].Text, "3 lines were written by the hyp") {
+		t.Errorf("notes %+v", notes)
+	}
+	log, err = Parse("x", []byte("(XEN) [    0.000012] Xen version 4.17.2\n(XEN) [    0.100000] a\n"))
+	if err != nil || len(log.Lines) != 2 || log.Xen != 0 {
+		t.Errorf("%v, %+v", err, log)
+	}
+}
+
 // Times that cannot be read are refused with the command that gives better ones.
 func TestOtherTimesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
@@ -138,6 +209,12 @@ func TestOtherTimesAreRefused(t *testing.T) {
 		"2026-11-27T06:50:23+0000 host kernel: Linux version 6.12.0\n":                 "x:1: the times are those of syslog",
 		"{\n   \"dmesg\": [\n      {\n         \"pri\": 5,\n":                          "x:2: this is JSON of dmesg or jour",
 		"{\"MESSAGE\":\"Linux version\",\"__MONOTONIC_TIMESTAMP\":\"1\"}\n":            "x:1: this is JSON of dmesg or jour",
+		"1764486000.000000 host kernel: Linux version 6.12.0\n":                        "x:1: the times are those of syslog",
+		"Mon 2026-11-30 18:26:51 UTC kernel: Linux version 6.12.0\n":                   "x:1: the times are those of syslog",
+		"__CURSOR=s=a\n__MONOTONIC_TIMESTAMP=0\nMESSAGE=Linux version 6.12.0\n":        "x:2: these are the fields of journ",
+		"Mon 2026-11-30 18:26:51.000000 UTC [s=ab;i=1;b=cd]\n    MESSAGE=Linux\n":      "x:1: these are the fields of journ",
+		"{\n\t\"_HOSTNAME\" : \"h\",\n\t\"__MONOTONIC_TIMESTAMP\" : \"0\",\n":          "x:3: this is JSON of dmesg or jour",
+		"data: {\"MESSAGE\":\"Linux version\",\"__MONOTONIC_TIMESTAMP\":\"1\"}\n":      "x:1: this is JSON of dmesg or jour",
 		"{ \"dmesg\": [ {\"pri\":5,\"time\":0.000000,\"msg\":\"Linux version 6\"} ]\n": "x:1: this is JSON of dmesg or jour",
 	} {
 		_, err := Parse("x", []byte(text))
@@ -187,6 +264,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte("[    9.000000 <    0.1>] a\n[    0.000000] host kernel: b\n[99999.0] c\n"))
 	f.Add([]byte("[Fri Nov 27 06:50:23 2026] Linux version 6.12.0\n"))
+	for _, file := range append(wrapped(), delta, xen) {
+		f.Add([]byte(file))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		log, err := Parse("x", data)
 		if err != nil {

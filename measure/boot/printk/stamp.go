@@ -2,7 +2,9 @@ package printk
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
+	"strings"
 
 	"bakeoff/base/lazy"
 )
@@ -10,9 +12,35 @@ import (
 // colors are escape sequences of terminals.
 var colors = lazy.Compile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-Za-z]|[=>78cDEHM])")
 
-// printable is a line without its end, escape sequences and zero bytes.
+// inJSON is a line of a console that LAVA (output.yaml) or Docker (json-file) wrapped in JSON.
+var inJSON = lazy.Compile(`^(?:- \{.*"msg"|\{.*"log"): *("(?:[^"\\]|\\.)*")`)
+
+// ofYAML changes the escape sequences of YAML that JSON and Go do not have.
+var ofYAML = strings.NewReplacer(`\\`, `\\`, `\e`, `\x1b`, `\0`, `\x00`, `\/`, `/`)
+
+// unwrapped is the line of the console in a line of inJSON; otherwise the line itself.
+func unwrapped(line []byte) []byte {
+	if !bytes.HasPrefix(line, []byte("{")) && !bytes.HasPrefix(line, []byte("- {")) {
+		return line
+	}
+	m := inJSON.FindSubmatch(line)
+	if m == nil {
+		return line
+	}
+	var text string
+	if json.Unmarshal(m[1], &text) != nil {
+		var err error
+		if text, err = strconv.Unquote(ofYAML.Replace(string(m[1]))); err != nil {
+			return line
+		}
+	}
+	return []byte(text)
+}
+
+// printable is a line without its ends, escape sequences and zero bytes. Some consoles end lines
+// with LF CR, so CR may be at the start.
 func printable(line []byte) []byte {
-	line = bytes.TrimRight(line, "\r\n")
+	line = bytes.Trim(unwrapped(line), "\r\n")
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		line = colors.ReplaceAll(line, nil)
 	}
@@ -27,8 +55,12 @@ type stamp struct {
 	digits  int // after the point
 	caller  string
 	program bool // a program wrote the line, not the kernel
+	xen     bool // the hypervisor wrote it
 	rest    []byte
 }
+
+// ofXen is what Xen writes before each line, also before its time stamp.
+var ofXen = []byte("(XEN) ")
 
 // maxPrefix is how many bytes may stand before the time stamp of the kernel.
 const maxPrefix = 120
@@ -46,6 +78,7 @@ func parseStamp(line []byte) (stamp, bool) {
 		}
 	}
 	s, ok := stampAt(line, false)
+	xen := false
 	for from := 0; !ok; from++ {
 		i := bytes.IndexByte(line[from:min(len(line), maxPrefix)], '[')
 		if i < 0 {
@@ -53,6 +86,7 @@ func parseStamp(line []byte) (stamp, bool) {
 		}
 		from += i
 		s, ok = stampAt(line[from:], true)
+		xen = bytes.HasSuffix(line[:from], ofXen)
 		if from >= min(len(line), maxPrefix) {
 			break
 		}
@@ -68,6 +102,7 @@ func parseStamp(line []byte) (stamp, bool) {
 		s.caller, s.rest = caller, rest
 	}
 	s.rest = bytes.TrimPrefix(s.rest, []byte(" "))
+	s.xen = xen || bytes.HasPrefix(s.rest, ofXen)
 	return s, true
 }
 
@@ -106,7 +141,7 @@ func stampAt(line []byte, wide bool) (stamp, bool) {
 	if delta && line[end-1] != '>' {
 		return stamp{}, false
 	}
-	s, ok := parseTime(bytes.TrimLeft(inside, " "))
+	s, ok := parseTime(bytes.Trim(inside, " ")) // the first line of journalctl -o short-delta has blanks behind
 	if !ok || wide && (len(inside) < kernelWidth || s.digits < 6) {
 		return stamp{}, false
 	}
@@ -166,10 +201,14 @@ var otherTimes = []struct {
 	{lazy.Compile(decoded + `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[,.][0-9]{6}[-+][0-9]{2}:[0-9]{2} [^ ]*[^k ][: ]`),
 		"the times are those of the wall clock (dmesg --time-format=iso), which can be set during a boot; use dmesg " +
 			"without it, or journalctl -k -o short-monotonic"},
-	{lazy.Compile(`^([A-Z][a-z]{2} [ 0-9]{2}|[0-9]{4}-[0-9-]{5}[T ])[-+:.,0-9ZA-Z ]* [^ ]+ kernel: `),
+	{lazy.Compile(`^([A-Z][a-z]{2} [ 0-9]{2}|[0-9]{4}-[0-9-]{5}[T ]|[0-9]{9,12}\.[0-9]{6})` +
+		`[-+:.,0-9ZA-Z ]* ([^ ]+ )?kernel: `),
 		"the times are those of syslog, which the kernel did not write; use dmesg, or journalctl -k -o short-monotonic"},
-	{lazy.Compile(`^ *(\{ *)?"dmesg" *: *\[|^ *\{.*"__MONOTONIC_TIMESTAMP"`),
+	{lazy.Compile(`^ *(\{ *)?"dmesg" *: *\[|^(data: |\x1e)? *\{.*"__MONOTONIC_TIMESTAMP"|` +
+		`^\s+"__MONOTONIC_TIMESTAMP" *: `),
 		"this is JSON of dmesg or journalctl; use dmesg without --json, or journalctl -k -o short-monotonic"},
+	{lazy.Compile(`^__MONOTONIC_TIMESTAMP=|^[A-Z][a-z]{2} [0-9]{4}-[0-9-]{5} [0-9:.]{15} [^ ]+ \[s=[0-9a-f]`),
+		"these are the fields of journalctl -o export or verbose; use journalctl -k -o short-monotonic"},
 }
 
 // notStamped says why a file without time stamps cannot be read, and in which line that

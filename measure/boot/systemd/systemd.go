@@ -117,7 +117,7 @@ func parseBlocks(data []byte) (blocks []block, skipped boot.Skipped) {
 	}
 	for line := range bytes.Lines(data) {
 		number++
-		text := string(bytes.TrimRight(line, "\r\n"))
+		text := string(bytes.Trim(line, "\r\n"))
 		if text == "" {
 			end()
 			continue
