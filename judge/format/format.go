@@ -144,7 +144,8 @@ type Record struct {
 	Reason string
 }
 
-// Label is a part of the name of what was measured.
+// Label is a part of the name of what was measured. The Value of a parameter may be empty; its Shown is not. A
+// label with neither is absent.
 type Label struct {
 	Name, Value string
 	// Short stands for Value where no other value of the label has the same Short; ""
@@ -167,6 +168,9 @@ type Label struct {
 	// did.
 	Plain *Label
 }
+
+// Absent reports whether the record lacks the label.
+func (l Label) Absent() bool { return l.Value == "" && l.Shown == "" }
 
 // Series are the values of one metric, in the order of measurement. They are finite.
 type Series struct {

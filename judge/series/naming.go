@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bakeoff/base/lists"
@@ -133,8 +134,11 @@ func clashes(sources []Source) map[string]map[string]bool {
 	return out
 }
 
-// labelValue writes the value of a label.
+// labelValue writes the value of a label. An empty one is "", in quotes; two quotes are quoted, too.
 func (n *naming) labelValue(l format.Label) string {
+	if l.Value == "" || l.Value == `""` {
+		return strconv.Quote(l.Value)
+	}
 	if l.Short != "" && !n.clash[l.Name][l.Short] {
 		return l.Short
 	}
@@ -196,16 +200,43 @@ func (t *table) showLabels(n *naming, entries []entry) {
 	}
 }
 
-// cellName joins the labels of a record other than that of the contender:
-// "Sum/size=64".
-func (n *naming) cellName(e *entry) string {
+// joinLabels joins the labels of a record other than that of the contender, each as text says.
+func (n *naming) joinLabels(e *entry, text func(format.Label) string) string {
 	var parts []string
 	for _, l := range e.labels {
-		if l.Value != "" && n.shown[l.Name] {
-			parts = append(parts, cmp.Or(l.Shown, n.labelValue(l)))
+		if !l.Absent() && n.shown[l.Name] {
+			parts = append(parts, text(l))
 		}
 	}
 	return strings.Join(parts, "/")
+}
+
+// nameCells names the cell of each entry by its labels: "Sum/size=64". Records with different labels never share a
+// cell: where their names would be equal, the names of the labels are added, and otherwise a number.
+func (n *naming) nameCells(entries []entry) {
+	short := func(l format.Label) string { return cmp.Or(l.Shown, n.labelValue(l)) }
+	key := func(l format.Label) string { return fmt.Sprintf("%q=%q", l.Name, l.Value) }
+	keys := map[string]map[string]bool{} // by short name
+	for i := range entries {
+		lists.Inner(keys, n.joinLabels(&entries[i], short))[n.joinLabels(&entries[i], key)] = true
+	}
+	names, taken := map[string]string{}, map[string]bool{} // names by key
+	for i := range entries {
+		e := &entries[i]
+		its := n.joinLabels(e, key)
+		name, ok := names[its]
+		if !ok {
+			name = n.joinLabels(e, short)
+			if len(keys[name]) > 1 {
+				name = n.joinLabels(e, func(l format.Label) string { return l.Name + "=" + n.labelValue(l) })
+			}
+			for was, k := name, 2; taken[name]; k++ {
+				name = numbered(was, k)
+			}
+			names[its], taken[name] = name, true
+		}
+		e.cell = name
+	}
 }
 
 // distinguishingLabel says which labels in the names of cells have other values for each contender,

@@ -86,14 +86,13 @@ func (t *table) entries(sources []Source) (out []entry, err error) {
 	}
 	t.showLabels(n, out)
 	t.shown = n.shown
+	n.nameCells(out)
 	grouped := false
-	for i := range out {
-		e := &out[i]
-		e.cell = n.cellName(e)
+	for _, e := range out {
 		if t.group == "" {
-			continue
+			break
 		}
-		if l, ok := labelOf(e.Record, sources[e.source], t.group); ok && l.Value != "" {
+		if l, ok := labelOf(e.Record, sources[e.source], t.group); ok && !l.Absent() {
 			t.groups[e.cell] = n.labelValue(l)
 			grouped = true
 		}
@@ -123,7 +122,7 @@ func metricsByCell(entries []entry) (better map[cellMetric][]sample.Better, unit
 
 func contender(rec format.Record, s Source, by string) (format.Label, bool) {
 	l, ok := labelOf(rec, s, by)
-	return l, ok && l.Value != ""
+	return l, ok && !l.Absent()
 }
 
 // labelOf is a label of a record; the file is one, too.
@@ -140,7 +139,7 @@ func (t *table) noLabel(s Source, rec format.Record, name, flag string) error {
 	var add func(labels []format.Label)
 	add = func(labels []format.Label) {
 		for _, l := range labels {
-			if l.Value != "" {
+			if !l.Absent() {
 				names = append(names, l.Name)
 			}
 			add(l.Parts)

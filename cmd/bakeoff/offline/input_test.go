@@ -112,6 +112,15 @@ func TestFilesWithColors(t *testing.T) {
 	}
 }
 
+// An empty value of a parameter can be the baseline.
+func TestEmptyBaseline(t *testing.T) {
+	path := file(t, "x.txt", "BenchmarkSplit/sep=,-8 1 3 ns/op\nBenchmarkSplit/sep=-8 1 1 ns/op\n")
+	out, stderr, code := called(t, "analyse", path, "--contender", "sep", "--baseline", "")
+	if code != 0 || !strings.Contains(out, "3.00 times as long") {
+		t.Errorf("%s, %s, %d", out, stderr, code)
+	}
+}
+
 // What a file lacks is missing: a side of which every value was left out is not compared.
 func TestWhatWasLeftOutIsMissing(t *testing.T) {
 	const good = "BenchmarkA-2 10 5 ns/op\n"

@@ -30,6 +30,10 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 	if err != nil {
 		return err
 	}
+	if c.Flags().Changed("baseline") && f.baseline == "" {
+		f.baseline = `""` // as an empty value is shown
+		table.Baseline = f.baseline
+	}
 	opt := series.Option{By: f.contender, Baseline: f.baseline, Group: f.group}
 	rows, why, err := series.Rows(x.Doc(), sources, opt)
 	if err != nil {

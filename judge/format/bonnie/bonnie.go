@@ -152,8 +152,11 @@ func (r *reader) readCSVLine(number int, line []byte) {
 			{Name: "machine", Value: f[2], Setting: true, Place: true},
 			{Name: "size", Value: strings.Trim(f[5]+":"+f[6], ":"), Setting: true},
 			{Name: "files", Value: strings.Trim(strings.Join(f[21:26], ":"), ":"), Setting: true},
-			{Name: "processes", Value: f[3], Shown: "processes=" + f[3], Setting: true},
+			{Name: "processes", Value: f[3], Setting: true},
 		}}
+	if f[3] != "" {
+		rec.Labels[3].Shown = "processes=" + f[3]
+	}
 	for _, test := range bonniecsv.Tests {
 		factor := 1024.0 // KiB
 		if test.Operations() {

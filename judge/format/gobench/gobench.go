@@ -3,6 +3,7 @@ package gobench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -290,7 +291,7 @@ func splitName(name benchfmt.Name) (out []format.Label) {
 		if !ok {
 			k, v = fmt.Sprintf("sub%d", i+1), text
 		}
-		out = append(out, format.Label{Name: k, Value: v, Shown: text})
+		out = append(out, format.Label{Name: k, Value: v, Shown: cmp.Or(text, `""`)})
 	}
 	return append(out, procs)
 }

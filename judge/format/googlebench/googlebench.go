@@ -432,9 +432,7 @@ func (t *table) emptyRecord(r run, suffix string) format.Record {
 			if !ok || k == "" || v == "" {
 				k, v = fmt.Sprintf("sub%d", i+1), part
 			}
-			if v != "" {
-				rec.Labels = append(rec.Labels, format.Label{Name: k, Value: v, Shown: part})
-			}
+			rec.Labels = append(rec.Labels, format.Label{Name: k, Value: v, Shown: cmp.Or(part, `""`)})
 		}
 	}
 	if r.Label != "" {

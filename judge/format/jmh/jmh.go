@@ -138,7 +138,7 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 			Shown: fmt.Sprintf("threads=%d", *r.Threads), Setting: true, Place: true})
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Params)) {
-		if k != "" && r.Params[k] != "" {
+		if k != "" {
 			rec.Labels = append(rec.Labels, format.Label{Name: k, Value: r.Params[k], Shown: k + "=" + r.Params[k]})
 		}
 	}

@@ -218,12 +218,12 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 		p.CompareStats(out, line, strconv.Quote(name), format.Stats{Mean: s.Mean, Median: s.Median, Min: s.Min, Max: s.Max},
 			series.Values)
 	}
-	group := ""
+	group := format.Label{Name: "group", Setting: true}
 	if b.Group != nil {
-		group = *b.Group
+		group.Value, group.Shown = *b.Group, "group="+*b.Group
 	}
 	rec := format.Record{Line: line, Turn: len(out.Records), Series: []format.Series{series},
-		Labels: []format.Label{{Name: "group", Value: group, Shown: "group=" + group, Setting: true}, testLabel(name, b)}}
+		Labels: []format.Label{group, testLabel(name, b)}}
 	rec.Facts = map[string]string{}
 	for k, v := range b.Options {
 		rec.Facts["option "+k] = format.Text(v)

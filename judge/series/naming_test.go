@@ -1,0 +1,95 @@
+package series
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/judge/format"
+	"bakeoff/judge/format/gobench"
+	"bakeoff/judge/format/hyperfine"
+	"bakeoff/judge/format/jmh"
+)
+
+// written reads a text as a file of a format.
+func written(t *testing.T, f format.Format, name, text string) Source {
+	t.Helper()
+	read, err := f.Read(name, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Source{Name: name, Path: name, File: read}
+}
+
+// rowsText writes the summaries: "cell contender n", one a line.
+func rowsText(r Result) string {
+	var out []string
+	for _, s := range r.Summaries {
+		out = append(out, fmt.Sprintf("%s %s %d", s.Cell, s.Contender, s.N))
+	}
+	return strings.Join(out, "\n")
+}
+
+// Records with different labels have different cells, however their labels are written.
+func TestCellsOfDifferentWorkAreDifferent(t *testing.T) {
+	with := func(values ...string) format.Record {
+		x := rec("", 0, 1)
+		x.Labels = nil
+		for i, v := range values {
+			x.Labels = append(x.Labels, format.Label{Name: string(rune('k' + i)), Value: v})
+		}
+		return x
+	}
+	cut := "BenchmarkTrim/cut=-8 1 10 ns/op\nBenchmarkTrim/all=-8 1 500 ns/op\n"
+	routes := "BenchmarkRouter/GET=/users-8 1 100 ns/op\nBenchmarkRouter/POST=/users-8 1 900 ns/op\n"
+	for name, x := range map[string]struct {
+		source Source
+		want   string
+	}{
+		"an empty part":      {written(t, gobench.New(), "f", cut), "Trim/cut= f 1\nTrim/all= f 1"},
+		"a part without one": {written(t, gobench.New(), "f", routes), "Router/GET=/users f 1\nRouter/POST=/users f 1"},
+		"no part": {written(t, gobench.New(), "f", "BenchmarkA//b-8 1 1 ns/op\nBenchmarkA/b-8 1 1 ns/op\n"),
+			"A/\"\"/b f 1\nA/b f 1"},
+		"slashes": {source("f", with("a", "b/c"), with("a/b", "c")), "k=a/l=b/c f 1\nk=a/b/l=c f 1"},
+		"slashes and names": {source("f", with("a", "b/c"), with("a/b", "c"), with("k=a", "l=b/c")),
+			"k=a/l=b/c f 1\nk=a/b/l=c f 1\nk=a/l=b/c #2 f 1"},
+	} {
+		r, err := Compare(doc, []Source{x.source}, Option{By: ByFile})
+		if got := rowsText(r); err != nil || got != x.want {
+			t.Errorf("%s:\n%s\nwant\n%s\n%v", name, got, x.want, err)
+		}
+	}
+}
+
+// An empty value of a parameter is a value. A record without the parameter is left out.
+func TestEmptyValues(t *testing.T) {
+	flags := written(t, hyperfine.New(), "f", `{"results": [
+{"command": "cc  x.c", "times": [1], "parameters": {"flag": ""}},
+{"command": "cc -O2 x.c", "times": [2], "parameters": {"flag": "-O2"}},
+{"command": "true", "times": [3]}]}`)
+	codecs := written(t, jmh.New(), "f", `[
+{"benchmark": "a.B.c", "mode": "avgt", "params": {"codec": ""}, "primaryMetric": {"scoreUnit": "s/op", "rawData": [[1]]}},
+{"benchmark": "a.B.c", "mode": "avgt", "params": {"codec": "x"}, "primaryMetric": {"scoreUnit": "s/op", "rawData": [[2]]}}]`)
+	parts := written(t, gobench.New(), "f", "BenchmarkSplit/sep=-8 1 1 ns/op\nBenchmarkSplit/sep=,-8 1 3 ns/op\n")
+	quotes := source("f", rec("", 0, 1), rec(`""`, 1, 2))
+	quotes.Records[0].Labels[0].Shown = "who="
+	for _, x := range []struct {
+		source     Source
+		by         string
+		contenders []string
+		without    int
+	}{
+		{flags, "flag", []string{`""`, "-O2"}, 1},
+		{codecs, "codec", []string{`""`, "x"}, 0},
+		{parts, "sep", []string{`""`, ","}, 0},
+		{quotes, "who", []string{`""`, `"\"\""`}, 0},
+	} {
+		r, err := Compare(doc, []Source{x.source}, Option{By: x.by, Baseline: x.contenders[0], Group: x.by})
+		if err != nil || !slices.Equal(r.Contenders, x.contenders) || len(r.Comparisons) != 1 ||
+			r.Comparisons[0].Group != x.contenders[1] && x.without == 0 ||
+			strings.Contains(strings.Join(r.Warnings, ""), "are left out") != (x.without > 0) {
+			t.Errorf("%s: %q, %+v, %q, %v", x.by, r.Contenders, r.Comparisons, r.Warnings, err)
+		}
+	}
+}
