@@ -69,8 +69,10 @@ func TestEmptyValues(t *testing.T) {
 {"command": "cc -O2 x.c", "times": [2], "parameters": {"flag": "-O2"}},
 {"command": "true", "times": [3]}]}`)
 	codecs := written(t, jmh.New(), "f", `[
-{"benchmark": "a.B.c", "mode": "avgt", "params": {"codec": ""}, "primaryMetric": {"scoreUnit": "s/op", "rawData": [[1]]}},
-{"benchmark": "a.B.c", "mode": "avgt", "params": {"codec": "x"}, "primaryMetric": {"scoreUnit": "s/op", "rawData": [[2]]}}]`)
+{"benchmark": "a.B.c", "mode": "avgt", "params": {"codec": ""}, 
+ "primaryMetric": {"scoreUnit": "s/op", "rawData": [[1]]}},
+{"benchmark": "a.B.c", "mode": "avgt", "params": {"codec": "x"}, 
+ "primaryMetric": {"scoreUnit": "s/op", "rawData": [[2]]}}]`)
 	parts := written(t, gobench.New(), "f", "BenchmarkSplit/sep=-8 1 1 ns/op\nBenchmarkSplit/sep=,-8 1 3 ns/op\n")
 	quotes := source("f", rec("", 0, 1), rec(`""`, 1, 2))
 	quotes.Records[0].Labels[0].Shown = "who="
