@@ -41,6 +41,19 @@ type Format interface {
 	Read(name string, data []byte) (File, error)
 }
 
+// Settler is a Format whose files must be known together to tell what they mean.
+type Settler interface {
+	// Settle changes the files of a comparison, which Read returned.
+	Settle(files []*File)
+}
+
+// Settle settles the files of a format that is a Settler.
+func Settle(f Format, files []*File) {
+	if x, ok := f.(Settler); ok {
+		x.Settle(files)
+	}
+}
+
 // Bounds on files.
 const (
 	HeadBytes = 64 << 10  // that Recognizes gets

@@ -177,16 +177,17 @@ func (n *naming) nameLabels(rec format.Record, s Source) (out []format.Label) {
 func (t *table) showLabels(n *naming, entries []entry) {
 	all := map[string]map[string]bool{}            // name → values
 	own := map[string]map[string]map[string]bool{} // name → contender → values
+	work := map[string]bool{}                      // names of labels that say what was done, at least once
 	for _, e := range entries {
 		for _, l := range e.labels {
 			values, its := lists.Inner(all, l.Name), lists.Inner(lists.Inner(own, l.Name), e.who)
 			values[l.Value], its[l.Value] = true, true
-			several := len(values) > 1
-			if l.Place {
-				several = len(its) > 1
-			}
-			n.shown[l.Name] = n.shown[l.Name] || several || !l.Setting || l.Name == t.group
+			work[l.Name] = work[l.Name] || !l.Place
+			n.shown[l.Name] = n.shown[l.Name] || len(its) > 1 || !l.Setting || l.Name == t.group
 		}
+	}
+	for name, values := range all {
+		n.shown[name] = n.shown[name] || work[name] && len(values) > 1
 	}
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if n.shown[name] || len(all[name]) < 2 || name == ByFile {
@@ -241,7 +242,9 @@ func (n *naming) nameCells(entries []entry) {
 
 // distinguishingLabel says which labels in the names of cells have other values for each contender,
 // so that no cell has two contenders, or that the units differ; "" if neither is true.
-func (t *table) distinguishingLabel(sources []Source) string {
+//
+// helps reports whether contenders that differ by a label can be compared.
+func (t *table) distinguishingLabel(sources []Source, helps func(label string) bool) string {
 	values := map[string]map[string]map[string]bool{} // name → value → contenders
 	for _, s := range sources {
 		for _, rec := range s.Records {
@@ -264,12 +267,16 @@ func (t *table) distinguishingLabel(sources []Source) string {
 		}
 	}
 	switch {
-	case len(names) == 1:
+	case len(names) == 1 && helps(names[0]):
 		return fmt.Sprintf("No cell has values of two contenders, because no two share a value of %q. Use --contender %q "+
 			"to compare by it.", names[0], names[0])
-	case len(names) > 1:
-		return fmt.Sprintf("No cell has values of two contenders, because no two share a value of any of these labels: %s. "+
-			"They did different work.", quoteAll(names))
+	case len(names) > 0:
+		text := fmt.Sprintf("No cell has values of two contenders, because no two share a value of any of these labels: %s.",
+			quoteAll(names))
+		if lacking := lists.Filter(names, func(name string) bool { return values[name][""] != nil }); len(lacking) > 0 {
+			return text + fmt.Sprintf(" Some results have no %s.", quoteAll(lacking))
+		}
+		return text + " They did different work."
 	}
 	var differ []string
 	for _, units := range t.units {

@@ -95,3 +95,29 @@ func TestEmptyValues(t *testing.T) {
 		}
 	}
 }
+
+// A hint names a label by which contenders can be compared, or no label.
+func TestHintsHelp(t *testing.T) {
+	const lines = "BenchmarkA-8 1 5 ns/op\n"
+	result := func(mode, unit string) string {
+		return `[{"benchmark": "a.B.c", "mode": "` + mode + `", "primaryMetric": {"scoreUnit": "` + unit +
+			`", "rawData": [[1]]}}]`
+	}
+	for name, x := range map[string]struct {
+		a, b Source
+		want string
+	}{
+		"other packages": {written(t, gobench.New(), "a", "pkg: x\n"+lines), written(t, gobench.New(), "b", "pkg: y\n"+lines),
+			`Use --contender "pkg" to compare by it.`},
+		"no package": {written(t, gobench.New(), "a", "pkg: x\n"+lines), written(t, gobench.New(), "b", lines),
+			`Some results have no "pkg".`},
+		"other metrics": {
+			written(t, jmh.New(), "a", result("avgt", "s/op")), written(t, jmh.New(), "b", result("thrpt", "ops/s")),
+			`any of these labels: "mode". They did different work.`},
+	} {
+		r, err := Compare(doc, []Source{x.a, x.b}, Option{})
+		if err != nil || len(r.Warnings) != 1 || !strings.HasSuffix(r.Warnings[0], x.want) {
+			t.Errorf("%s: %q, %v", name, r.Warnings, err)
+		}
+	}
+}

@@ -224,13 +224,29 @@ type table struct {
 // Compare compares the contenders in sources, which are all of the format doc. An
 // error is of kind fault.Invalid.
 func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
-	sources, opt = ownNames(sources, opt)
+	named, opt := ownNames(sources, opt)
+	r, t, err := compareNamed(doc, named, opt)
+	if err != nil || len(r.Comparisons) > 0 || len(t.contenders) < 2 {
+		return r, err
+	}
+	hint := t.distinguishingLabel(named, func(label string) bool {
+		by, other, err := compareNamed(doc, named, Option{By: label})
+		return err == nil && other.without == 0 && len(by.Comparisons) > 0
+	})
+	if hint != "" {
+		r.Warnings = append(r.Warnings, hint)
+	}
+	return r, nil
+}
+
+// compareNamed compares sources that ownNames returned.
+func compareNamed(doc format.Doc, sources []Source, opt Option) (Result, *table, error) {
 	t, err := tabulate(doc, sources, opt)
 	if err != nil {
-		return Result{}, err
+		return Result{}, nil, err
 	}
 	if opt.Baseline != "" && !slices.Contains(t.contenders, opt.Baseline) {
-		return Result{}, noContender(opt.Baseline, t.contenders)
+		return Result{}, nil, noContender(opt.Baseline, t.contenders)
 	}
 	r := Result{Schema: Schema, From: doc.Name, Measured: doc.Order, By: t.by, Level: Level, Contenders: t.contenders,
 		Sources: []SourceInfo{}, Summaries: []Summary{}, Comparisons: []Comparison{},
@@ -251,12 +267,9 @@ func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
 		t.compare(&r, key, opt.Baseline)
 	}
 	r.Geomeans = geomeans(r)
-	if hint := t.distinguishingLabel(sources); hint != "" && len(r.Comparisons) == 0 && len(t.contenders) > 1 {
-		r.Warnings = append(r.Warnings, hint)
-	}
 	t.missing(&r)
 	t.differences(&r)
-	return r, nil
+	return r, t, nil
 }
 
 // recordNotes say how many records have no contender, and which facts differ among

@@ -59,6 +59,7 @@ func stored(t *testing.T, name, archive string, files ...string) (format.Doc, []
 			if err != nil {
 				t.Fatal(err)
 			}
+			format.Settle(x, []*format.File{&read})
 			stem, _, _ := strings.Cut(f.Name, ".")
 			out = append(out, Source{Name: stem, Path: f.Name, File: read})
 		}

@@ -399,6 +399,11 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 	if len(problems) > 0 {
 		return nil, fault.New(fault.Invalid, "%s", strings.Join(problems, "\n"))
 	}
+	together := make([]*format.File, len(out))
+	for i := range out {
+		together[i] = &out[i].File
+	}
+	format.Settle(f, together)
 	return out, nil
 }
 

@@ -88,6 +88,7 @@ func Run(t *testing.T, f format.Format) {
 				Check(t, file.Name, out, err)
 				testDamaged(t, f, file)
 				testNaN(t, f, file)
+				format.Settle(f, []*format.File{&out})
 				fmt.Fprintf(&got, "%s\n%s", file.Name, renderFile(out, err))
 			}
 			g.compare(t, got.String())

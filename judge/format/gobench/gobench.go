@@ -65,23 +65,34 @@ const maxLine = 60 << 10
 // write names that continue with a lower case letter.
 var benchmarkName = lazy.Compile(`^Benchmark[^\sa-z]`)
 
+// nameAndTab is what go test prints before it runs a benchmark.
+var nameAndTab = lazy.Compile(`^Benchmark(?:[^\sa-z]\S*)? *\t`)
+
+// looseResult is a result without the tab that go test prints after the number of iterations: another program wrote
+// the line, or it is the text of a benchmark.
+var looseResult = lazy.Compile(`^Benchmark\S*[ \t]+[0-9]+ `)
+
 // restLine is what go test prints after the name of a benchmark that printed text into
-// the line in between.
-var restLine = lazy.Compile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
+// the line in between. Metrics other than the time take at least ten columns.
+var restLine = lazy.Compile(`^ *[0-9]+\t(?: *[0-9.]+ ns/op|[-+ 0-9.]{10,} \S)`)
+
+// nameLine is the name of a benchmark that starts, as go test -v prints it.
+var nameLine = lazy.Compile(`^Benchmark[^\sa-z]\S*\r?\n`)
 
 // openLine is the name of a benchmark, as go test prints it before the benchmark ends.
 var openLine = lazy.Compile(`^Benchmark[^\sa-z]\S*[ ]*\t\s*$`)
 
 // insideLine is a result after text that a benchmark printed without a line break, as go
 // test -v writes it.
-var insideLine = lazy.Compile(`^.+Benchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
+var insideLine = lazy.Compile(`^.+Benchmark\S* *\t *[0-9]+\t *[-+0-9.]+ \S`)
 
 // blankUnreadable replaces the lines that benchfmt must not read by empty ones: long lines, as
 // logs have them, and text that is not a result. A result that text divides becomes
 // one line again.
 func (r *reader) blankUnreadable(data []byte) []byte {
 	lines := slices.Collect(bytes.Lines(data))
-	divided := -1 // the last line with a name and text
+	divided := -1    // the last line with a name and text
+	running := false // a benchmark, so that text may be its own
 	for i, line := range lines {
 		name := benchmarkName.Match(line)
 		result := resultLine.Match(line)
@@ -92,20 +103,25 @@ func (r *reader) blankUnreadable(data []byte) []byte {
 			}
 			lines[i] = []byte{'\n'}
 		case result:
-			divided = -1
+			if divided, running = -1, false; looseResult.Match(line) && nameAndTab.Match(line) {
+				divided = i
+			}
 		case endLine.Match(line):
-			lines[i], divided = []byte{'\n'}, -1
-		case name:
-			divided = i
+			lines[i], divided, running = []byte{'\n'}, -1, false
+		case nameAndTab.Match(line):
+			divided, running = i, true
 		case insideLine.Match(line):
 			r.p.LeaveOut(r.fileLine(i+1), "a result follows other text in its line; let the benchmark end its text with a "+
 				"line break")
-		case bytes.HasPrefix(line, []byte("Benchmark")):
+			lines[i], divided, running = []byte{'\n'}, -1, false
+		case nameLine.Match(line):
+			running = true
+		case bytes.HasPrefix(line, []byte("Benchmark")) && (running || !name):
 			lines[i] = []byte{'\n'}
 		case divided >= 0 && restLine.Match(line):
 			lines[i] = slices.Concat(bytes.Fields(lines[divided])[0], []byte{'\t'}, line)
 			lines[divided] = []byte{'\n'}
-			divided = -1
+			divided, running = -1, false
 		}
 	}
 	for i, line := range lines {
@@ -163,10 +179,7 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
 	}
 	r.giveDirections()
-	// Lines of one package and name are repetitions: the format says so, and go test
-	// numbers sub-benchmarks of one name.
-	r.nameOneProc()
-	r.out.RepeatEqual()
+	settleProcs([]*format.File{&r.out})
 	return r.p.Finish(r.out)
 }
 
@@ -242,7 +255,7 @@ func (r *reader) addResult(x *benchfmt.Result) {
 			rec.Facts[c.Key] = value
 		}
 	}
-	rec.Labels = append([]format.Label{pkg}, splitName(x.Name)...)
+	rec.Labels = append([]format.Label{pkg}, splitName(string(x.Name), "")...) // settleProcs finds GOMAXPROCS
 	if x.Iters == 0 {
 		r.p.LeaveOut(line, "%s ran 0 times", x.Name)
 		return
@@ -263,10 +276,10 @@ func (r *reader) addResult(x *benchfmt.Result) {
 		rec.Series = append(rec.Series, format.Series{Values: []float64{v.Value},
 			Metric: sample.Metric{Name: v.Unit, Unit: plainUnit(v.Unit), Scale: sample.Ratio}})
 	}
-	r.compareRate(line, pkg.Value+" "+string(x.Name), rec.Series)
-	if rec.Series = withoutRate(rec.Series); len(rec.Series) == 0 {
+	if len(rec.Series) == 0 {
 		return
 	}
+	r.compareRate(rec, pkg.Value+" "+string(x.Name))
 	r.out.Records = append(r.out.Records, rec)
 }
 
@@ -275,25 +288,30 @@ func measured(unit string) bool {
 	return slices.Contains([]string{"sec/op", "B/s", "B/op", "allocs/op"}, unit)
 }
 
-// splitName splits a name such as "Sum/algo=md5/size=64-8".
-func splitName(name benchfmt.Name) (out []format.Label) {
-	base, parts := name.Parts()
-	out = append(out, format.Label{Name: "benchmark", Value: string(base)})
-	procs := format.Label{Name: "procs", Setting: true, Place: true}
-	for i, part := range parts {
-		if part[0] == '-' {
-			procs.Value = string(part[1:])
-			procs.Shown = "procs=" + procs.Value
-			continue
-		}
-		text := string(part[1:])
+// procsLabel is the label of GOMAXPROCS, which is the last one of every record.
+const procsLabel = "procs"
+
+// emptyPart stands for an empty part of a name.
+const emptyPart = `""`
+
+// splitName splits a name such as "Sum/algo=md5/size=64" into labels, and adds that of GOMAXPROCS.
+func splitName(name, procs string) (out []format.Label) {
+	base, rest, more := strings.Cut(name, "/")
+	out = append(out, format.Label{Name: "benchmark", Value: base})
+	for i := 1; more; i++ {
+		var text string
+		text, rest, more = strings.Cut(rest, "/")
 		k, v, ok := strings.Cut(text, "=")
 		if !ok {
-			k, v = fmt.Sprintf("sub%d", i+1), text
+			k, v = fmt.Sprintf("sub%d", i), text
 		}
-		out = append(out, format.Label{Name: k, Value: v, Shown: cmp.Or(text, `""`)})
+		out = append(out, format.Label{Name: k, Value: v, Shown: cmp.Or(text, emptyPart)})
 	}
-	return append(out, procs)
+	last := format.Label{Name: procsLabel, Value: procs, Setting: true, Place: true}
+	if procs != "" {
+		last.Shown = procsLabel + "=" + procs
+	}
+	return append(out, last)
 }
 
 // plainUnit writes seconds as bakeoff does.
@@ -304,21 +322,11 @@ func plainUnit(unit string) string {
 	return unit
 }
 
-// leastRate is the least rate in B/s whose rounding to 0.01 MB/s does not matter.
-const leastRate = 1e6
-
 // compareRate warns if a rate contradicts the time of the operation: all lines of a benchmark have one number of
-// bytes for each operation.
-func (r *reader) compareRate(line int, name string, all []format.Series) {
-	value := func(unit string) float64 {
-		i := slices.IndexFunc(all, func(s format.Series) bool { return s.Metric.Name == unit })
-		if i < 0 {
-			return 0
-		}
-		return all[i].Values[0]
-	}
-	time, rate := value("sec/op"), value("B/s")
-	if time <= 0 || rate < leastRate {
+// bytes for each operation, unless the benchmark reports a rate of its own.
+func (r *reader) compareRate(rec format.Record, name string) {
+	bytes, time, rate, ok := bytesOf(rec)
+	if !ok {
 		return
 	}
 	if r.bytes == nil {
@@ -326,32 +334,12 @@ func (r *reader) compareRate(line int, name string, all []format.Series) {
 	}
 	size, known := r.bytes[name]
 	if !known {
-		r.bytes[name] = time * rate
-		return
-	}
-	r.p.Compare(line, "the rate (B/s) of "+strings.TrimSpace(name), rate, size/time,
-		0.03*max(rate, size/time), "the time and the bytes of an earlier line", "the time")
-}
-
-// withoutRate leaves out B/s, which testing computes from the time.
-func withoutRate(all []format.Series) []format.Series {
-	if !slices.ContainsFunc(all, func(s format.Series) bool { return s.Metric.Name == "sec/op" }) {
-		return all
-	}
-	return slices.DeleteFunc(all, func(s format.Series) bool { return s.Metric.Name == "B/s" })
-}
-
-// nameOneProc gives records without a number of processors the number 1, for which
-// testing writes none, if other records of the file have one.
-func (r *reader) nameOneProc() {
-	procs := func(rec format.Record) *format.Label { return &rec.Labels[len(rec.Labels)-1] }
-	if !slices.ContainsFunc(r.out.Records, func(rec format.Record) bool { return procs(rec).Value != "" }) {
-		return
-	}
-	for _, rec := range r.out.Records {
-		if l := procs(rec); l.Value == "" {
-			l.Value, l.Shown = "1", "procs=1"
-		}
+		r.bytes[name] = bytes
+	} else if size > 0 && math.Abs(bytes-size) > sameBytes*max(bytes, size) {
+		r.p.Warn(rec.Line, "the rate (B/s) of %s is %.6g in the file, which contradicts the time and the bytes of an "+
+			"earlier line: %.6g. The file was changed, or the benchmark reports a rate of its own; bakeoff uses both.",
+			strings.TrimSpace(name), rate, size/time)
+		r.bytes[name] = 0 // one warning for each benchmark
 	}
 }
 

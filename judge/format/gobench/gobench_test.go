@@ -1,11 +1,13 @@
 package gobench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 	"testing"
 
+	"bakeoff/judge/format"
 	"bakeoff/judge/format/formattest"
 )
 
@@ -27,7 +29,7 @@ func TestLongLinesAndUnits(t *testing.T) {
 	for _, s := range r.Series {
 		names = append(names, s.Metric.Name+" "+s.Metric.Unit+" "+string(s.Metric.Better))
 	}
-	if got := strings.Join(names, ", "); got != "sec/op s/op lower, req/s req/s higher, p99-sec p99-sec " {
+	if got := strings.Join(names, ", "); got != "sec/op s/op lower, req/s req/s higher, p99-sec p99-sec , B/s B/s higher" {
 		t.Errorf("%q", got)
 	}
 	var labels []string
@@ -173,6 +175,132 @@ func TestDividedLine(t *testing.T) {
 	if err != nil || len(out.Records) != 2 || out.LeftOut != 1 || out.Records[0].Labels[1].Value != "A" ||
 		out.Records[0].Line != 3 || out.Records[1].Labels[1].Value != "B" {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Text of a benchmark is neither a name nor a result, and a result after text is not lost. go test pads numbers to ten
+// columns, so a time of 1 s or more has no blank before it.
+func TestTextOfABenchmark(t *testing.T) {
+	const rest = "    1000\t       100.0 ns/op\n"
+	for name, x := range map[string]struct {
+		text, want string
+		leftOut    int
+	}{
+		"ten digits":     {"BenchmarkB-8   \tx\n       1\t1234567890 ns/op\n", "B/procs=8: 1 sec/op", 0},
+		"a metric alone": {"BenchmarkB-8   \tx\n       1\t         7.000 hits\n", "B/procs=8: 1 hits", 0},
+		"a table":        {"BenchmarkB-8   \tx\n       1\t7 hits\n" + rest, "B/procs=8: 1 sec/op", 0},
+		"a word":         {"BenchmarkB-8   \tx\nBenchmarkRunner started\n" + rest, "B/procs=8: 1 sec/op", 0},
+		"a colon":        {"BenchmarkB-8   \tx\nBenchmark: step 2\n" + rest, "B/procs=8: 1 sec/op", 0},
+		"numbers":        {"BenchmarkB-8   \t42 7 items\n" + rest, "B/procs=8: 1 sec/op", 0},
+		"a word with -v": {"BenchmarkB\nBenchmarkRunner started\nBenchmarkB-8   \t" + rest, "B/procs=8: 1 sec/op", 0},
+		"a result in a line": {
+			"BenchmarkA-8 1 5 ns/op\nxBenchmarkB-8   \t       1\t1234567890 ns/op\n", "A/procs=8: 1 sec/op", 1},
+		"a metric in a line": {"BenchmarkA-8 1 5 ns/op\nxBenchmarkB-8   \t       1\t         7.000 hits\n",
+			"A/procs=8: 1 sec/op", 1},
+		"results of others": {"BenchmarkA-8 1 5 hits\nBenchmarkB-8 1 6 hits\n", "A/procs=8: 1 hits B/procs=8: 1 hits", 0},
+	} {
+		out, err := New().Read("x", []byte(x.text))
+		var got []string
+		for _, r := range out.Records {
+			got = append(got, fmt.Sprintf("%s: %d %s", labelsText(r), len(r.Series), r.Series[0].Metric.Name))
+		}
+		if text := strings.Join(got, " "); err != nil || text != x.want || out.LeftOut != x.leftOut {
+			t.Errorf("%s: %q with %d left out, want %q; %v", name, text, out.LeftOut, x.want, err)
+		}
+	}
+}
+
+// labelsText writes the labels of a record.
+func labelsText(r format.Record) string {
+	var parts []string
+	for _, l := range r.Labels {
+		if !l.Absent() {
+			parts = append(parts, cmp.Or(l.Shown, l.Value))
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// A number at the end of a name is GOMAXPROCS only if the other results agree.
+func TestNumbersAtTheEndsOfNames(t *testing.T) {
+	for name, x := range map[string]struct {
+		files []string // names of benchmarks, in lines
+		want  string
+		place bool // of all
+	}{
+		"one number": {[]string{"A-8\nB/x-8"}, "A/procs=8 B/x/procs=8", true},
+		"parts only": {[]string{"A/x-8\nA/y-8"}, "A/x/procs=8 A/y/procs=8", true},
+		"-cpu": {[]string{"A/x\nA/x-2\nB/y\nB/y-2"},
+			"A/x/procs=1 A/x/procs=2 B/y/procs=1 B/y/procs=2", true},
+		"names":                       {[]string{"A/x-256\nA/x-512\nA/md5"}, "A/x-256 A/x-512 A/md5", true},
+		"names beside a plain one":    {[]string{"A/x-256\nB"}, "A/x-256 B", true},
+		"names of another package":    {[]string{"A/x-256\npkg: b\nB"}, "A/x-256 b/B", true},
+		"GOMAXPROCS of other package": {[]string{"A/x-8\npkg: b\nB-8"}, "A/x/procs=8 b/B/procs=8", true},
+		"1 is never written":          {[]string{"A/n=-1\nA/n=-01"}, "A/n=-1 A/n=-01", true},
+		"one name":                    {[]string{"A/x-256"}, "A/x/procs=256", false},
+		"a name of another file": {[]string{"A/x-256", "A/x-256-8\nB-8"},
+			"A/x-256/procs=1 A/x-256/procs=8 B/procs=8", true},
+		"a number in another file": {[]string{"A/x-8", "A/x-4\nB-4"}, "A/x/procs=8 A/x/procs=4 B/procs=4", true},
+		"one processor in a file":  {[]string{"A\nA-2", "A"}, "A/procs=1 A/procs=2 A/procs=1", true},
+	} {
+		var files []*format.File
+		for _, names := range x.files {
+			var text strings.Builder
+			for line := range strings.Lines(names) {
+				if line = strings.TrimSpace(line); strings.Contains(line, ": ") {
+					fmt.Fprintln(&text, line)
+				} else {
+					fmt.Fprintf(&text, "Benchmark%s 1 5 ns/op\n", line)
+				}
+			}
+			out, err := New().Read("x", []byte(text.String()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, &out)
+		}
+		format.Settle(New(), files)
+		var got []string
+		place := true
+		for _, f := range files {
+			for _, r := range f.Records {
+				got = append(got, labelsText(r))
+				place = place && r.Labels[len(r.Labels)-1].Place
+			}
+		}
+		if text := strings.Join(got, " "); text != x.want || place != x.place {
+			t.Errorf("%s: %q, place %t; want %q", name, text, place, x.want)
+		}
+	}
+}
+
+// testing computes MB/s from the time, unless a benchmark reports a rate of its own.
+func TestOwnRates(t *testing.T) {
+	const first = "BenchmarkA-8 1 1000000000 ns/op 500.0 MB/s\n"
+	for second, rates := range map[string]int{
+		"BenchmarkA-8 1 2000000000 ns/op 250.0 MB/s\n": 0,
+		"BenchmarkA-8 1 1000000000 ns/op 400.0 MB/s\n": 2,
+	} {
+		var files []*format.File
+		for _, text := range []string{first, second} {
+			out, err := New().Read("x", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, &out)
+		}
+		format.Settle(New(), files)
+		n := 0
+		for _, f := range files {
+			n += len(f.Records[0].Series) - 1
+		}
+		if n != rates {
+			t.Errorf("%q after %q: %d rates, want %d", second, first, n, rates)
+		}
+		both, err := New().Read("x", []byte(first+second))
+		if err != nil || len(both.Warnings) != rates/2 {
+			t.Errorf("%q after %q: %q, %v", second, first, both.Warnings, err)
+		}
 	}
 }
 
