@@ -21,7 +21,16 @@ type kernelArguments struct {
 	line    string
 	where   string    // what to change to add one
 	written []written // where they are written, if that is another file
+	apply   string    // the command after which a change has an effect, "" if it has one at once
 	known   bool
+}
+
+// then completes what to change by the command that makes the change effective.
+func (a kernelArguments) then(change string) string {
+	if a.apply == "" {
+		return change + "."
+	}
+	return change + ", then " + a.apply + "."
 }
 
 // written is an argument, and the file that adds it.
@@ -90,15 +99,16 @@ func (l *linter) kernelArguments() kernelArguments {
 		return l.grubArguments()
 	case len(l.UKI) > 0:
 		if file, line := l.unifiedArguments(); l.exists(file) {
-			return kernelArguments{line: line, where: file, known: true}
+			return kernelArguments{line: line, where: file, apply: l.rebuildUnified(), known: true}
 		}
 		u := slices.MaxFunc(l.UKI, func(a, b installed.UKI) int { return compareVersions(a.Kernel, b.Kernel) })
 		where := cmp.Or(l.dracut().of["kernel_cmdline"], u.Path)
-		return kernelArguments{line: u.Cmdline, where: where, known: u.Cmdline != ""}
+		return kernelArguments{line: u.Cmdline, where: where, apply: l.rebuildUnified(), known: u.Cmdline != ""}
 	case l.exists(kernelCmdline):
 		// Where nobody knows the loader, GRUB may read its own file.
 		known := l.Bootloader != "" || !l.exists(grubDefaults)
-		return kernelArguments{line: strings.Join(lines(l.text(kernelCmdline)), " "), where: kernelCmdline, known: known}
+		return kernelArguments{line: strings.Join(lines(l.text(kernelCmdline)), " "), where: kernelCmdline,
+			apply: "kernel-install add-all", known: known}
 	}
 	if a := l.entryArguments(); a.known || l.Bootloader != "" {
 		return a
@@ -118,7 +128,7 @@ func (l *linter) knowsArguments() bool { return l.kernelArguments().known }
 // grubArguments returns the arguments that GRUB gives to the kernel.
 func (l *linter) grubArguments() kernelArguments {
 	const always, normally = "GRUB_CMDLINE_LINUX", "GRUB_CMDLINE_LINUX_DEFAULT"
-	a := kernelArguments{where: grubDefaults, known: l.exists(grubDefaults)}
+	a := kernelArguments{where: grubDefaults, apply: "update-grub", known: l.exists(grubDefaults)}
 	vars := map[string]string{}
 	for _, f := range append([]string{grubDefaults}, files(l.root, "etc/default/grub.d", ".cfg")...) {
 		before := map[string]string{always: vars[always], normally: vars[normally]}

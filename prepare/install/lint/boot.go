@@ -28,12 +28,12 @@ func (l *linter) checkCommandLines() {
 			return
 		}
 		args := l.kernelArguments()
-		l.checkHostIDArgument(args.at, args.line)
-		l.checkForce(args.at, args.line)
+		l.checkHostIDArgument(args)
+		l.checkForce(args)
 		file, _ := l.unifiedArguments()
 		for _, u := range l.UKI {
 			if !l.exists(file) && u.Cmdline != args.line { // else the next image has those of the file
-				l.checkForce(func(string) string { return u.Path }, u.Cmdline)
+				l.checkForce(kernelArguments{line: u.Cmdline, where: u.Path, apply: l.rebuildUnified()})
 			}
 		}
 		return
@@ -63,18 +63,19 @@ func (l *linter) checkCommandLines() {
 			l.report("commandline-root", Info, where,
 				"root="+v+" has no effect: ZFSBootMenu replaces root= with the dataset that it starts.", "Remove root=.")
 		}
-		at := func(string) string { return where }
-		l.checkHostIDArgument(at, p.Value)
-		l.checkForce(at, p.Value)
+		args := kernelArguments{line: p.Value, where: where}
+		l.checkHostIDArgument(args)
+		l.checkForce(args)
 	}
 }
 
-// checkForce finds arguments that import a pool that is not exported. at says where an argument is written.
-func (l *linter) checkForce(at func(string) string, cmdline string) {
+// checkForce finds arguments that import a pool that is not exported.
+func (l *linter) checkForce(args kernelArguments) {
 	for _, name := range []string{"zfs_force", "zfs.force", "zfsforce"} { // of zfs-initramfs and zfs-dracut
-		if v, ok := argument(cmdline, name); ok && !slices.Contains([]string{"0", "no", "off", "false"}, v) {
-			l.report("import-forced", Error, at(name),
-				name+" imports the pool even if another system uses it, such as a hibernated one.", "Remove "+name+".")
+		if v, ok := argument(args.line, name); ok && !slices.Contains([]string{"0", "no", "off", "false"}, v) {
+			l.report("import-forced", Error, args.at(name),
+				name+" imports the pool even if another system uses it, such as a hibernated one.",
+				args.then("Remove "+name))
 		}
 	}
 }
@@ -325,4 +326,12 @@ func (l *linter) rebuild() string {
 	default:
 		return "dracut --regenerate-all --force"
 	}
+}
+
+// rebuildUnified is the command that makes all unified images again.
+func (l *linter) rebuildUnified() string {
+	if l.tool == "initramfs-tools" { // which makes no unified image
+		return "kernel-install add-all"
+	}
+	return l.rebuild()
 }

@@ -236,9 +236,10 @@ func TestFixesOfDisks(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.RAMBytes = 0
 			delete(m.files, "etc/modprobe.d/zfs.conf")
-		}, "arc-uncapped", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=BYTES, a quarter of the memory"},
+		}, "arc-uncapped", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=BYTES "+
+			"(a quarter of the memory), then xbps-reconfigure -fa"},
 		{voidMachine, func(m *machine) { m.write("etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=4096\n") },
-			"arc-limit-low", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=4294967296"},
+			"arc-limit-low", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=4294967296, then xbps-reconfigure -fa"},
 		{voidMachine, func(m *machine) {
 			m.Disks[0].Physical = 512
 			m.Pools["zroot"].Props["ashift"] = "9"
@@ -264,7 +265,8 @@ func TestFixesOfDisks(t *testing.T) {
 			resumeBy(m, "/dev/mapper/fast")
 		}, "swap-key-random", "etc/crypttab", "Give the swap a LUKS header and a key that stays."},
 		{oldDebianMachine, func(m *machine) { m.write("etc/initramfs-tools/conf.d/resume", "RESUME=none\n") },
-			"resume-off", "etc/initramfs-tools/conf.d/resume", "Write RESUME=/dev/mapper/cryptswap."},
+			"resume-off", "etc/initramfs-tools/conf.d/resume", "Write RESUME=/dev/mapper/cryptswap, "+
+			"then update-initramfs -u -k all."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "/dev/sda9") }, "resume-wrong", voidRoot + " " + propCommandLine,
 			"Write resume=UUID=" + swapUUID + "."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "PARTUUID="+poolID) }, "resume-wrong",
@@ -274,7 +276,7 @@ func TestFixesOfDisks(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.Tools["dracut"] = "059"
 			m.write("etc/dracut.conf.d/host.conf", "hostonly=yes\n")
-		}, "crypttab-not-in-initramfs", "etc/crypttab", "Add the option force to cryptswap."},
+		}, "crypttab-not-in-initramfs", "etc/crypttab", "Add the option force to cryptswap, then xbps-reconfigure -fa."},
 		{debianMachine, luks("rd.luks=false"), "luks-off", "rpool/ROOT/debian " + propCommandLine, "Remove rd.luks=false."},
 		{debianMachine, luks("luks=off"), "luks-off", "rpool/ROOT/debian " + propCommandLine, "Remove luks=off."},
 		{debianMachine, luks("rd.luks.crypttab=no"), "luks-crypttab-off", "rpool/ROOT/debian " + propCommandLine,

@@ -42,36 +42,36 @@ func TestFixes(t *testing.T) {
 		}, "hostid-zero", "etc/hostid", "zgenhostid -f, then xbps-reconfigure -fa, and in a rescue system with this " +
 			"etc/hostid zpool import -f -N zroot and zpool export zroot"},
 		{grubMachine, grubArgument("spl.spl_hostid=89abcdef"), "hostid-argument-form", grubDefaults,
-			"Write spl.spl_hostid=0x89abcdef."},
+			"Write spl.spl_hostid=0x89abcdef, then update-grub."},
 		{grubMachine, grubArgument("spl.spl_hostid=0x00bab10c"), "hostid-argument-differs", grubDefaults,
-			"Remove the argument: the initramfs has the hostid."},
+			"Remove the argument (the initramfs has the hostid), then update-grub."},
 		{grubMachine, grubArgument("spl.spl_hostid=12345"), "hostid-argument-differs", grubDefaults,
-			"Remove the argument: the initramfs has the hostid."},
+			"Remove the argument (the initramfs has the hostid), then update-grub."},
 
 		// All ways to force an import.
-		{grubMachine, grubArgument("zfsforce=1"), "import-forced", grubDefaults, "Remove zfsforce."},
-		{grubMachine, grubArgument("zfs.force=on"), "import-forced", grubDefaults, "Remove zfs.force."},
+		{grubMachine, grubArgument("zfsforce=1"), "import-forced", grubDefaults, "Remove zfsforce, then update-grub."},
+		{grubMachine, grubArgument("zfs.force=on"), "import-forced", grubDefaults, "Remove zfs.force, then update-grub."},
 		{unifiedMachine, func(m *machine) {
 			delete(m.files, kernelCmdline)
 			m.UKI[0].Cmdline += " zfs_force=1"
 			m.write("etc/dracut.conf.d/line.conf", `kernel_cmdline="`+m.UKI[0].Cmdline+`"`)
-		}, "import-forced", "etc/dracut.conf.d/line.conf", "Remove zfs_force."},
+		}, "import-forced", "etc/dracut.conf.d/line.conf", "Remove zfs_force, then kernel-install add-all."},
 		{unifiedMachine, func(m *machine) {
 			delete(m.files, kernelCmdline)
 			m.write("etc/dracut.conf.d/line.conf", `kernel_cmdline="`+m.UKI[0].Cmdline+`"`)
 			older := m.UKI[0]
 			older.Path, older.Kernel, older.Cmdline = "efi/EFI/Linux/6.1.efi", "6.1.0", older.Cmdline+" zfsforce"
 			m.UKI = append(m.UKI, older)
-		}, "import-forced", "efi/EFI/Linux/6.1.efi", "Remove zfsforce."},
+		}, "import-forced", "efi/EFI/Linux/6.1.efi", "Remove zfsforce, then kernel-install add-all."},
 		{sleepingMachine, func(m *machine) {
 			delete(m.files, kernelCmdline)
 			m.UKI[0].Cmdline = strings.Replace(m.UKI[0].Cmdline, "/dev/mapper/cryptswap", "/dev/sda9", 1)
 			m.write("etc/dracut.conf.d/zz.conf", `kernel_cmdline="`+m.UKI[0].Cmdline+`"`)
-		}, "resume-wrong", "etc/dracut.conf.d/zz.conf", "Write resume=/dev/mapper/cryptswap."},
+		}, "resume-wrong", "etc/dracut.conf.d/zz.conf", "Write resume=/dev/mapper/cryptswap, then kernel-install add-all."},
 		{sleepingGRUBMachine, func(m *machine) {
 			m.write("etc/default/grub.d/50-hib.cfg",
 				`GRUB_CMDLINE_LINUX_DEFAULT="$GRUB_CMDLINE_LINUX_DEFAULT noresume"`+"\n")
-		}, "resume-off", "etc/default/grub.d/50-hib.cfg", "Remove noresume."},
+		}, "resume-off", "etc/default/grub.d/50-hib.cfg", "Remove noresume, then update-grub."},
 
 		// What orders the import must be in the right section.
 		{debianMachine, func(m *machine) {

@@ -65,15 +65,15 @@ func (l *linter) adoptPool() string {
 
 var decimal = lazy.Compile(`^[0-9]+$`)
 
-// checkHostIDArgument checks spl_hostid= and spl.spl_hostid=. at says where an argument is written.
-func (l *linter) checkHostIDArgument(at func(string) string, cmdline string) {
+// checkHostIDArgument checks spl_hostid= and spl.spl_hostid=.
+func (l *linter) checkHostIDArgument(args kernelArguments) {
 	want, known := l.hostID()
 	for _, name := range []string{"spl_hostid", "spl.spl_hostid"} {
-		v, ok := argument(cmdline, name)
+		v, ok := argument(args.line, name)
 		if !ok {
 			continue
 		}
-		where := at(name)
+		where := args.at(name)
 		right := name + "=0x" + v
 		if known {
 			right = fmt.Sprintf("%s=0x%08x", name, want)
@@ -86,15 +86,16 @@ func (l *linter) checkHostIDArgument(at func(string) string, cmdline string) {
 		case !isID && isHex, isID && known && id != want && decimal.MatchString(v) && sameID(v, want):
 			l.report("hostid-argument-form", Warning, where,
 				"The module reads "+name+"="+v+" as a decimal number, or ignores it, because it has no 0x.",
-				"Write "+right+".")
+				args.then("Write "+right))
 		case name == "spl_hostid" && l.menu && decimal.MatchString(v):
 			l.report("hostid-argument-form", Warning, where,
-				"ZFSBootMenu reads spl_hostid="+v+" as a decimal number, because it has no 0x.", "Write "+right+".")
+				"ZFSBootMenu reads spl_hostid="+v+" as a decimal number, because it has no 0x.",
+				args.then("Write "+right))
 		case isID && id == 0 && name == "spl.spl_hostid": // the module then reads etc/hostid
 		case known && (!isID || id != want):
 			l.report("hostid-argument-differs", Error, where,
 				fmt.Sprintf("The kernel starts with the hostid %s, but etc/hostid has 0x%08x.", v, want),
-				"Remove the argument: the initramfs has the hostid.")
+				args.then("Remove the argument (the initramfs has the hostid)"))
 		}
 	}
 }

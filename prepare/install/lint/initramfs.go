@@ -388,7 +388,7 @@ func (l *linter) checkInitramfsTools() {
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
 		if n, err := strconv.ParseInt(umask, 8, 32); (err != nil || n&0o077 != 0o077) && l.keyInside(i.Files) != "" &&
-			!readable(i.Mode) && l.encryptedImage(name) {
+			readers(i.Mode) == "" && l.encryptedImage(name) {
 			l.report("initramfs-umask", Warning, "etc/initramfs-tools/initramfs.conf",
 				"The initramfs has a key, and UMASK=0077 is not set: the next initramfs is readable for everybody.",
 				"UMASK=0077, then "+l.rebuild())
@@ -488,90 +488,6 @@ func ordersResume(text string) bool {
 	return false
 }
 
-// readable reports whether a mode lets others than the owner read.
-func readable(mode string) bool {
-	n, err := strconv.ParseInt(mode, 8, 32)
-	return err == nil && n&0o044 != 0
-}
-
-// keyInside returns a key in a list of files, "" if there is none.
-func (l *linter) keyInside(files []string) string {
-	for _, f := range files {
-		if slices.ContainsFunc(l.keys, func(k key) bool { return k.path == f }) || strings.HasSuffix(f, ".key") &&
-			(within(f, "/etc/zfs") || within(f, "/etc/cryptsetup-keys.d") || within(f, "/boot") ||
-				within(f, "/cryptroot/keyfiles")) {
-			return f
-		}
-	}
-	return ""
-}
-
-// checkZdev checks for keys that the hook zdev of zfs-initramfs copies, as it does all of
-// etc/zfs, where the images are not known or older than the key.
-func (l *linter) checkZdev() {
-	if l.tool != "initramfs-tools" || l.Packages["zfs-initramfs"] == "" || l.encryptedImage("boot/initrd.img") {
-		return
-	}
-	for name, i := range l.Initramfs {
-		if l.keyInside(i.Files) != "" && !l.encryptedImage(name) {
-			return // checkImages says so
-		}
-	}
-	inZFS := files(l.root, "etc/zfs", ".key")
-	for _, k := range l.keys {
-		if f := strings.TrimPrefix(k.path, "/"); k.pool && within(k.path, "/etc/zfs") && l.exists(f) {
-			inZFS = append(inZFS, f)
-		}
-	}
-	for _, f := range inZFS {
-		if l.encrypted("/" + f) {
-			l.report("key-in-clear-initramfs", Error, f,
-				"The next initramfs holds this key: zfs-initramfs copies all of etc/zfs, and /boot is not encrypted.",
-				"Move the key out of /etc/zfs, "+l.askForKey("/"+f)+"run "+l.rebuild()+".")
-			return
-		}
-	}
-}
-
-// checkImages checks that no image shows a key.
-func (l *linter) checkImages() {
-	l.checkZdev()
-	show := func(name, mode string, inside []string) {
-		k := l.keyInside(inside)
-		switch {
-		case k == "":
-		case readable(mode):
-			l.report("key-in-readable-initramfs", Error, name, fmt.Sprintf(
-				"The initramfs has the key %s, and every user may read it (mode %s).", k, mode),
-				"chmod 0600 "+shell.Quote("/"+name)+"; make images with umask 0077")
-		case !l.encryptedImage(name) && l.encrypted(k) && !l.bootElsewhere:
-			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
-				"The initramfs has the key %s on a filesystem that is not encrypted: anybody who has the disk has the key.",
-				k,
-			),
-				l.askForKey(k)+"remove the key from its folder and from the configuration of the initramfs, and run "+
-					l.rebuild()+".")
-		}
-	}
-	for _, name := range l.images() {
-		show(name, l.Initramfs[name].Mode, l.Initramfs[name].Files)
-	}
-	for _, u := range l.UKI {
-		show(u.Path, "", u.Files)
-	}
-}
-
-// askForKey is what asks for a key of a pool instead of reading its file, with a comma behind it; "" if
-// the file opens no pool.
-func (l *linter) askForKey(file string) string {
-	for _, k := range l.keys {
-		if k.pool && k.path == file {
-			return l.askFor(k.of) + ", "
-		}
-	}
-	return ""
-}
-
 // encryptedImage reports whether an image that starts the system is on an encrypted filesystem. The
 // firmware reads a unified image, which therefore is not, even if its partition is not mounted now.
 func (l *linter) encryptedImage(name string) bool {
@@ -596,35 +512,4 @@ func (l *linter) encrypted(file string) bool {
 		return true
 	}
 	return strings.HasPrefix(at.Source, "/dev/mapper/")
-}
-
-// checkKeys checks the files with keys.
-func (l *linter) checkKeys() {
-	for _, k := range l.keys {
-		name := strings.TrimPrefix(k.path, "/")
-		switch {
-		case readable(l.Modes[k.path]):
-			l.report(
-				"key-readable",
-				Error,
-				name,
-				fmt.Sprintf("Every user may read the key of %s (mode %s).", k.of, l.Modes[k.path]),
-				"chmod 0400 "+shell.Quote(k.path),
-			)
-		case l.bootElsewhere && within(k.path, "/boot"):
-		case !l.encrypted(k.path):
-			l.report("key-in-clear", Error, name,
-				"The key of "+k.of+" is on a filesystem that is not encrypted: anybody who has the disk has the key.",
-				"Keep the key in an encrypted dataset.")
-		case k.pool && l.root != nil && !l.exists(name) && l.Modes[k.path] == "":
-			l.report("key-file-missing", Error, k.of+" keylocation", "There is no "+k.path+": the pool is not opened.",
-				"Put the key there, or "+l.askFor(k.of))
-		case k.pool && l.Datasets[k.of]["keyformat"].Value == "passphrase":
-			// Only root may read a key.
-			t, err := l.root.read(name)
-			if n := len(strings.TrimSuffix(t, "\n")); err == nil && (n < 8 || n > 512) {
-				l.report("passphrase-length", Error, name, "A passphrase has 8 to 512 bytes.", "zfs change-key "+shell.Quote(k.of))
-			}
-		}
-	}
 }

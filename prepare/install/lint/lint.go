@@ -58,7 +58,7 @@ func Check(s installed.System, root fs.FS) []Finding {
 	if root == nil { // the configuration is unknown: what it seems to lack may be there
 		l.findings = slices.DeleteFunc(l.findings, func(f Finding) bool {
 			return strings.HasPrefix(f.Where, "etc/") &&
-				!slices.ContainsFunc(l.keys, func(k key) bool { return k.path == "/"+f.Where })
+				!isKey(l.allKeys(), "/"+f.Where)
 		})
 	}
 	rank := []Severity{Error, Warning, Info}
@@ -76,19 +76,14 @@ type linter struct {
 
 	dracutFiles *dracutConfig // what dracut returns
 
-	tool    string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
-	menu    bool   // ZFSBootMenu starts the system
-	rootSet string // the dataset that is /, "" if / is not on ZFS
-	resume  *cryptEntry
-	keys    []key // of what is opened while the system starts
+	tool      string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
+	menu      bool   // ZFSBootMenu starts the system
+	rootSet   string // the dataset that is /, "" if / is not on ZFS
+	resume    *cryptEntry
+	keys      []key // of what is opened while the system starts
+	otherKeys []key // of other datasets
 
 	bootElsewhere bool // /boot is not in the boot environment, which is reported
-}
-
-// key is a file with a key. Of is what it opens.
-type key struct {
-	path, of string
-	pool     bool // of a dataset
 }
 
 func newLinter(s installed.System, root fs.FS) *linter {
@@ -174,19 +169,6 @@ func (l *linter) findResume() {
 			l.resume = &e
 			return
 		}
-	}
-}
-
-// findKeys lists the keys of the root and of the swap.
-func (l *linter) findKeys() {
-	if r := l.encryptionRoot(l.rootSet); r != "" {
-		// A key below /run is made at each start, as from the keystore of Ubuntu.
-		if path, ok := keyFile(l.Datasets[r]["keylocation"].Value); ok && !within(path, "/run") {
-			l.keys = append(l.keys, key{path, r, true})
-		}
-	}
-	if l.resume != nil && l.resume.hasKey() {
-		l.keys = append(l.keys, key{l.resume.key, l.resume.name, false})
 	}
 }
 

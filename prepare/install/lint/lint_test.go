@@ -35,11 +35,11 @@ func checkSent(t *testing.T, m *machine) []Finding {
 	if m.files != nil {
 		s.Files = map[string]installed.File{}
 	}
-	keys := newLinter(m.System, m.files).keys // probe looks for them by their names
+	keys := newLinter(m.System, m.files).allKeys() // probe looks for them by their names
 	for name, f := range m.files {
-		isKey := slices.ContainsFunc(keys, func(k key) bool { return k.path == "/"+name })
+		withheld := isKey(keys, "/"+name)
 		switch there, content := installed.Configured(name); {
-		case isKey:
+		case withheld:
 			s.Files[name] = installed.File{Withheld: true}
 		case !there:
 		case f.Mode&fs.ModeSymlink != 0:

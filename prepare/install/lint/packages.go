@@ -36,13 +36,20 @@ func (l *linter) checkKernels() {
 			l.report("kernel-without-initramfs", severity, k.Image, "Linux "+k.Version+
 				" has no initial RAM disk of its version next to it.", l.rebuild())
 		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && release(k.ZFSModuleVersion) != release(l.Tools["zfs"]):
+			fix := "dkms autoinstall, then " + l.rebuild()
+			if dkms := l.Packages["zfs-dkms"]; dkms != "" && release(dkms) != release(l.Tools["zfs"]) {
+				fix = "Install zfs-dkms and zfsutils-linux of one version"
+				if strings.Contains(dkms, "~bpo") {
+					fix = l.fromBackports()
+				}
+				fix = strings.TrimSuffix(fix, ".") + ", then " + l.rebuild()
+			}
 			l.report("zfs-versions-differ", Warning, "packages", fmt.Sprintf(
 				"The ZFS module of Linux %s is %s, and the ZFS programs are %s.",
 				k.Version,
 				k.ZFSModuleVersion,
 				l.Tools["zfs"],
-			),
-				"dkms autoinstall, then "+l.rebuild())
+			), fix)
 		}
 	}
 }
@@ -73,14 +80,11 @@ func (l *linter) checkUnifiedImages() {
 		return
 	}
 	file, written := l.unifiedArguments()
-	build := l.rebuild()
-	if l.tool == "initramfs-tools" { // which makes no unified image
-		build = "kernel-install add-all"
-	}
+	build := l.rebuildUnified()
 	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut().vars["kernel_cmdline"], "root=") {
 		l.report("uki-without-cmdline", Error, file,
 			"The next unified image gets the command line of the system that builds it, which may be a live system.",
-			"echo "+shell.Quote("root=ZFS="+l.rootSet+" ro quiet")+" > /"+file)
+			"echo "+shell.Quote(l.wantedArguments())+" > /"+file)
 	}
 	if written != "" && !l.namesRoot(written) {
 		l.report("cmdline-root", Error, file, "The arguments do not name the root "+l.rootSet+".",
@@ -130,6 +134,24 @@ func (l *linter) checkUnifiedImages() {
 			"layout=uki",
 		)
 	}
+}
+
+// wantedArguments returns the arguments for the next unified image: those of the newest one, or if that does not
+// start this system, those that start it.
+func (l *linter) wantedArguments() string {
+	if line := strings.Join(strings.Fields(l.kernelArguments().line), " "); l.namesRoot(line) {
+		return line
+	}
+	line := "root=ZFS=" + l.rootSet + " ro quiet"
+	if l.resume != nil {
+		if b := l.Blkid[l.deviceOf(l.resume.source)]; b["TYPE"] == "crypto_LUKS" && l.tool != "initramfs-tools" {
+			line += " rd.luks.uuid=" + b["UUID"]
+		}
+	}
+	if l.Hibernation {
+		line += " resume=" + l.swapDevice()
+	}
+	return line
 }
 
 // kernelInstall returns the settings of kernel-install.

@@ -3,10 +3,12 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/shell"
 	"bakeoff/base/unit"
 	"bakeoff/prepare/install/installed"
 )
@@ -24,11 +26,20 @@ func (l *linter) checkSwap() {
 		)
 		return
 	}
-	for dev, b := range l.Blkid {
-		if b["TYPE"] == "swsuspend" {
+	pending := false
+	for _, dev := range slices.Sorted(maps.Keys(l.Blkid)) {
+		if b := l.Blkid[dev]; b["TYPE"] == "swsuspend" {
+			pending = true
+			mkswap := []string{"mkswap"} // which the system finds by these names
+			if b["UUID"] != "" {
+				mkswap = append(mkswap, "-U", b["UUID"])
+			}
+			if b["LABEL"] != "" {
+				mkswap = append(mkswap, "-L", b["LABEL"])
+			}
 			l.report("hibernation-pending", Error, dev,
 				"There is a hibernation image. If the pool is imported for writing now, the resume damages it.",
-				"Resume the system, or destroy the image with mkswap before an import.")
+				"Resume the system, or destroy the image before an import: "+shell.Quote(append(mkswap, dev)...))
 		}
 	}
 	if !l.Hibernation {
@@ -43,8 +54,8 @@ func (l *linter) checkSwap() {
 			"Give the swap a LUKS header and a key that stays.")
 		return
 	}
-	if l.Swaps == nil {
-		return // unknown
+	if l.Swaps == nil || pending && !other {
+		return // unknown: a swap with an image is not active
 	}
 	if len(l.Swaps) == 0 {
 		l.report("swap-missing", Error, "swap", "The system should hibernate, and has no active swap.",
@@ -132,7 +143,8 @@ func (l *linter) checkResumeArgument() {
 		{"hibernate=no", "forbids to hibernate"}, {"hibernate=noresume", "discards the hibernation image"},
 	} {
 		if slices.Contains(strings.Fields(cmdline), a.argument) {
-			l.report("resume-off", Error, args.at(a.argument), a.argument+" "+a.does+".", "Remove "+a.argument+".")
+			l.report("resume-off", Error, args.at(a.argument), a.argument+" "+a.does+".",
+				args.then("Remove "+a.argument))
 			return
 		}
 	}
@@ -144,6 +156,7 @@ func (l *linter) checkResumeArgument() {
 			files(l.root, "etc/initramfs-tools/conf.d", "")...) {
 			if v := assignments(l.text(f), map[string]string{})["RESUME"]; v != "" {
 				name, resume, ok, at = "RESUME", v, true, f
+				args.apply = l.rebuild()
 			}
 		}
 	}
@@ -152,13 +165,13 @@ func (l *linter) checkResumeArgument() {
 	case l.tool == "initramfs-tools" && (!ok || resume == "auto"): // the largest active swap
 	case resume == "none":
 		l.report("resume-off", Error, at, name+"=none: nothing looks for the hibernation image, and it is lost.",
-			"Write "+name+"="+settingOf(l.swapDevice())+".")
+			args.then("Write "+name+"="+settingOf(l.swapDevice())))
 	case !ok && l.tool != "" && !l.mayResumeByFirmware():
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
-			"Add resume="+settingOf(l.swapDevice())+".")
+			args.then("Add resume="+settingOf(l.swapDevice())))
 	case ok && !isFile && !l.isSwap(resume) && !l.mayBeSwap(resume):
 		l.report("resume-wrong", Error, at, name+"="+resume+" is not the swap "+l.swapDevice()+".",
-			"Write "+name+"="+settingOf(l.swapDevice())+".")
+			args.then("Write "+name+"="+settingOf(l.swapDevice())))
 	}
 	l.checkLUKSArguments(args)
 }
@@ -170,14 +183,14 @@ func isFalse(v string) bool {
 
 // checkLUKSArguments checks that the arguments open the swap.
 func (l *linter) checkLUKSArguments(args kernelArguments) {
-	const fix = "Write the UUID that blkid shows for the swap partition."
+	fix := args.then("Write the UUID that blkid shows for the swap partition")
 	if l.tool == "initramfs-tools" {
 		return // it reads none of them
 	}
 	for _, name := range []string{"rd.luks", "luks"} {
 		if v, ok := argument(args.line, name); ok && isFalse(v) && l.resume != nil {
 			l.report("luks-off", Error, args.at(name), name+"="+v+" opens no LUKS partition: the swap stays closed.",
-				"Remove "+settingOf(name+"="+v)+".")
+				args.then("Remove "+settingOf(name+"="+v)))
 			return
 		}
 	}
@@ -221,7 +234,7 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 	for _, name := range []string{"rd.luks.crypttab", "luks.crypttab"} {
 		if v, ok := argument(args.line, name); ok && isFalse(v) && l.systemd() && !named {
 			l.report("luks-crypttab-off", Error, args.at(name), name+"="+v+" ignores crypttab: the swap stays closed, or has "+
-				"another name than "+l.resume.name+".", "Remove "+settingOf(name+"="+v)+".")
+				"another name than "+l.resume.name+".", args.then("Remove "+settingOf(name+"="+v)))
 			return
 		}
 	}
@@ -318,13 +331,20 @@ func (l *linter) checkCrypttab() {
 	for _, e := range l.crypttab() {
 		isResume := l.resume != nil && e.name == l.resume.name
 		tag, _ := tagOf(e.source)
+		then := func(fix string) string {
+			if isResume { // the initramfs has a copy of the line
+				return fix + ", then " + l.rebuild() + "."
+			}
+			return fix + "."
+		}
 		switch {
 		case unstableName(e.source) && e.random():
 			l.report("crypttab-device-name", Warning, where, e.source+" names another disk if the order of the disks changes: "+
 				"the next start then overwrites that disk.", "Write PARTUUID= with what blkid shows for it.")
 		case unstableName(e.source):
 			l.report("crypttab-device-name", Warning, where,
-				e.source+" names another disk if the order of the disks changes.", "Write UUID= with what blkid shows for it.")
+				e.source+" names another disk if the order of the disks changes.",
+				then("Write UUID= with what blkid shows for it"))
 		case l.Hibernation && e.random() && !lasts: // swap-key-random
 		case e.random() && (tag == "UUID" || tag == "LABEL") && !e.hasOffset():
 			l.report("crypttab-uuid-wrong", Error, where, "The first start overwrites "+e.source+
@@ -335,7 +355,7 @@ func (l *linter) checkCrypttab() {
 				Error,
 				where,
 				"No device is "+e.source+": "+e.name+" is not opened.",
-				"Write the UUID that blkid shows for the partition.",
+				then("Write the UUID that blkid shows for the partition"),
 			)
 		}
 	}
@@ -354,16 +374,17 @@ func (l *linter) checkCrypttab() {
 		l.report("crypttab-skipped", Error, where, fmt.Sprintf(
 			"The initramfs skips an entry with the option %s: the swap stays closed, and the system does not resume.",
 			strings.Join(skipped, ", "),
-		), "Remove the option.")
+		), fmt.Sprintf("Remove %s, then %s.", strings.Join(skipped, ","), l.rebuild()))
 	}
 	if l.tool == "dracut" && l.hostonly() && older(l.Tools["dracut"], "106") && !e.has("force") &&
 		!(e.has("x-initrd.attach") && atLeast(l.Tools["dracut"], "103")) {
 		l.report("crypttab-not-in-initramfs", Error, where,
 			"dracut "+l.Tools["dracut"]+" in hostonly mode leaves out an entry without the option force.",
-			"Add the option force to "+settingOf(e.name)+".")
+			"Add the option force to "+settingOf(e.name)+", then "+l.rebuild()+".")
 	}
 	if e.key != "" && e.hasKey() && l.root != nil && !l.exists(e.key[1:]) && l.Modes[e.key] == "" {
-		l.report("key-file-missing", Error, where, "There is no "+e.key+".", "Put the key there, or correct the path.")
+		l.report("key-file-missing", Error, where, "There is no "+e.key+".",
+			"Put the key there, or correct the path, then "+l.rebuild()+".")
 	}
 }
 
@@ -416,15 +437,17 @@ func (l *linter) checkMemoryLimit() {
 			}
 		}
 	}
-	cmdline, at := l.arguments()
-	if v, ok := argument(cmdline, "zfs.zfs_arc_max"); ok {
-		limit, where = v, at
+	args := l.kernelArguments()
+	quarter := "BYTES (a quarter of the memory)"
+	if l.RAMBytes > 0 {
+		quarter = strconv.FormatInt(max(l.RAMBytes/4, minARCLimit), 10)
+	}
+	fix := "options zfs zfs_arc_max=" + quarter + ", then " + l.rebuild() // which loads the module
+	if v, ok := argument(args.line, "zfs.zfs_arc_max"); ok {
+		limit, where = v, args.at("zfs.zfs_arc_max")
+		fix = args.then("Write zfs.zfs_arc_max=" + quarter)
 	}
 	n, err := strconv.ParseInt(strings.Trim(limit, `"`), 0, 64)
-	fix := "options zfs zfs_arc_max=BYTES, a quarter of the memory"
-	if l.RAMBytes > 0 {
-		fix = fmt.Sprintf("options zfs zfs_arc_max=%d", max(l.RAMBytes/4, minARCLimit))
-	}
 	switch {
 	case limit == "" && !l.knowsArguments():
 	case limit == "" || err == nil && n == 0:

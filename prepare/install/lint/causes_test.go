@@ -1,0 +1,116 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/prepare/install/installed"
+)
+
+// homeKey makes the home of a pool an encryption root of its own, whose key is a file.
+func homeKey(pool, file string) func(*machine) {
+	return func(m *machine) {
+		m.set(pool+"/home", "encryptionroot", pool+"/home")
+		m.set(pool+"/home", "keylocation", "file:///"+file)
+		m.write(file, "a passphrase")
+		m.Modes["/"+file] = "0400"
+	}
+}
+
+// TestOneCauseIsOneFinding puts one fault that shows in several facts into a system, and expects one finding, with a
+// fix that keeps data and takes effect. A fix "" is not compared.
+func TestOneCauseIsOneFinding(t *testing.T) {
+	for i, c := range []struct {
+		base             func() *machine
+		damage           func(*machine)
+		name, where, fix string
+	}{
+		// A key may be the only copy.
+		{grubMachine, func(m *machine) {
+			m.dataset("tank", "/tank", "on")
+			m.set("tank", "keyformat", "raw")
+			m.set("tank", "keylocation", "file:///etc/zfs/tank.key")
+			m.write("etc/zfs/tank.key", "12345678901234567890123456789012")
+			m.image(func(i *installed.Initramfs) { i.Files = append(i.Files, "/etc/zfs/tank.key") })
+		}, "key-in-clear-initramfs", debImage, "Copy the key to an encrypted filesystem, zfs set keylocation=file:///PATH " +
+			"tank, remove the key from its folder and from the configuration of the initramfs, and run " +
+			"update-initramfs -u -k all."},
+		{grubMachine, func(m *machine) {
+			m.image(func(i *installed.Initramfs) { i.Files, i.Mode = append(i.Files, "/etc/zfs/rpool.key"), "0644" })
+		}, "key-in-clear-initramfs", debImage, ""},
+		{grubMachine, func(m *machine) {
+			m.image(func(i *installed.Initramfs) { i.Files = append(i.Files, "/etc/zfs/rpool.passphrase") })
+		}, "key-in-clear-initramfs", debImage, "Copy the key to an encrypted filesystem, name the copy in what reads the " +
+			"key, remove the key from its folder and from the configuration of the initramfs, and run " +
+			"update-initramfs -u -k all."},
+		{grubMachine, func(m *machine) {
+			m.Modes = map[string]string{}
+			homeKey("rpool", "etc/zfs/home")(m)
+		}, "key-in-clear-initramfs", "etc/zfs/home", "Copy the key to an encrypted filesystem, zfs set " +
+			"keylocation=file:///PATH rpool/home, remove the key from /etc/zfs, and run update-initramfs -u -k all."},
+		{voidMachine, func(m *machine) {
+			homeKey("zroot", "etc/zfs/home.pass")(m)
+			m.Modes["/etc/zfs/home.pass"] = "0644"
+		}, "key-readable", "etc/zfs/home.pass", "chmod 0400 /etc/zfs/home.pass"},
+		{voidMachine, func(m *machine) {
+			homeKey("zroot", "etc/zfs/home.pass")(m)
+			delete(m.files, "etc/zfs/home.pass")
+			delete(m.Modes, "/etc/zfs/home.pass")
+		}, "key-file-missing", "zroot/home keylocation", ""},
+
+		// What replaces a file keeps what works in it.
+		{sleepingMachine, func(m *machine) { delete(m.files, kernelCmdline) }, "uki-without-cmdline", kernelCmdline,
+			"echo 'root=ZFS=rpool/ROOT/debian rd.luks.uuid=" + luksID + " resume=/dev/mapper/cryptswap quiet' > /" +
+				kernelCmdline},
+		{voidMachine, func(m *machine) { m.Blkid["/dev/mapper/cryptswap"]["TYPE"] = "swsuspend" }, "hibernation-pending",
+			"/dev/mapper/cryptswap", "Resume the system, or destroy the image before an import: mkswap -U " +
+				"77777777-1111-4222-8333-444455556666 /dev/mapper/cryptswap"},
+
+		// A change has an effect only after the command that copies it.
+		{voidMachine, func(m *machine) { delete(m.files, "etc/modprobe.d/zfs.conf") }, "arc-uncapped",
+			"etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=4294967296, then xbps-reconfigure -fa"},
+		{voidMachine, func(m *machine) {
+			m.set(voidRoot, propCommandLine, "%{parent} resume=/dev/mapper/cryptswap zfs.zfs_arc_max=0 "+
+				"rd.luks.uuid="+luksID)
+		}, "arc-uncapped", voidRoot + " " + propCommandLine, "Write zfs.zfs_arc_max=4294967296."},
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap UUID="+luksID+" /boot/volume.key luks,swap,noauto\n")
+		}, "crypttab-skipped", "etc/crypttab", "Remove swap,noauto, then xbps-reconfigure -fa."},
+		{sleepingMachine, func(m *machine) {
+			const line = "root=ZFS=rpool/ROOT/debian quiet"
+			m.write(kernelCmdline, line+"\n")
+			m.UKI[0].Cmdline, m.Firmware.EFIVars = line, truth(false)
+		}, "resume-missing", kernelCmdline, "Add resume=/dev/mapper/cryptswap, then kernel-install add-all."},
+		{debianMachine, func(m *machine) {
+			m.Kernels[0].ZFSModuleVersion, m.Packages["zfs-dkms"] = "2.4.0", "2.4.0-1"
+		}, "zfs-versions-differ", "packages", "Install zfs-dkms and zfsutils-linux of one version, then " +
+			"dracut --regenerate-all --force"},
+
+		// A swap with an image is not active.
+		{voidMachine, func(m *machine) {
+			m.Blkid["/dev/mapper/cryptswap"]["TYPE"] = "swsuspend"
+			m.Swaps = []installed.Swap{}
+		}, "hibernation-pending", "/dev/mapper/cryptswap", ""},
+	} {
+		t.Run(fmt.Sprintf("%d %s", i, c.name), func(t *testing.T) {
+			m := c.base()
+			c.damage(m)
+			found := check(m)
+			if len(found) != 1 {
+				t.Fatalf("%d findings: %+v", len(found), found)
+			}
+			f := found[0]
+			if f.Name != c.name || f.Where != c.where || c.fix != "" && f.Fix != c.fix {
+				t.Errorf("got %s at %s: %s\nwant %s at %s: %s", f.Name, f.Where, f.Fix, c.name, c.where, c.fix)
+			}
+			if sent := checkSent(t, m); !slices.Equal(sent, found) {
+				t.Errorf("from the facts alone: %+v, want %+v", sent, found)
+			}
+			if strings.Contains(f.Fix, "..") {
+				t.Errorf("two full stops: %s", f.Fix)
+			}
+		})
+	}
+}
