@@ -27,7 +27,12 @@ var configuration = []string{
 	"boot.cfg", "boot/boot.cfg", "boot/*.kcl", "boot/efi/loader/entries/*.conf", "boot/grub/grub.cfg",
 	"boot/loader/entries/*.conf", "boot-ffs/boot.cfg", "efi/loader/entries/*.conf",
 	"etc/apt/sources.list", "etc/apt/sources.list.d/*.list", "etc/apt/sources.list.d/*.sources",
-	"etc/cron.d/*", "etc/cron.daily/*", "etc/cron.monthly/*", "etc/cron.weekly/*", "etc/cryptsetup-initramfs/conf-hook",
+	"etc/anacrontab", "etc/cron.d/*", "etc/crontab", "etc/periodic/daily/*", "etc/periodic/monthly/*",
+	"etc/periodic/weekly/*", "etc/rc.conf.d/zfs", "usr/lib/modprobe.d/*.conf", "var/spool/cron/*",
+	"var/spool/cron/crontabs/*", "usr/lib/systemd/system/service.d/*.conf",
+	"usr/lib/systemd/system/zfs-.service.d/*.conf", "usr/lib/systemd/system/zfs-import-.service.d/*.conf",
+	"usr/lib/systemd/system/zfs-import-cache.service.d/*.conf",
+	"usr/lib/systemd/system/zfs-import-scan.service.d/*.conf", "etc/cron.daily/*", "etc/cron.monthly/*", "etc/cron.weekly/*", "etc/cryptsetup-initramfs/conf-hook",
 	"etc/cmdline.d/*.conf", "etc/crypttab", "etc/crypttab.initramfs", "etc/kernel/install.conf.d/*.conf",
 	"usr/lib/kernel/cmdline", "usr/lib/kernel/install.conf.d/*.conf", "etc/default/grub",
 	"etc/default/grub.d/*.cfg", "etc/default/libc-locales", "etc/dkms/*.conf",
@@ -69,6 +74,7 @@ func Configured(name string) (there, content bool) {
 }
 
 var (
+	cronJob   = lazy.Compile(`^(etc/(cron\.|crontab|anacrontab|periodic/)|var/spool/cron/)`)
 	passwords = lazy.Compile(`(?i)\b((?:pass(?:word|wd|phrase)?|secret|token)=)[^\s,"';]+`)
 	urlUsers  = lazy.Compile(`://[^/\s@]+@`)
 )
@@ -78,8 +84,10 @@ func FileOf(name string, data []byte) File {
 	switch text := string(data); {
 	case name == "boot/grub/grub.cfg": // may have passwords, and is long
 		return File{Text: linesWith(text, "root=ZFS=")}
-	case strings.HasPrefix(name, "etc/cron."):
+	case cronJob.MatchString(name): // may have secrets
 		return File{Text: linesWith(text, "trim")}
+	case strings.HasPrefix(name, "usr/lib/modprobe.d/"):
+		return File{Text: linesWith(text, "zfs")}
 	case name == "etc/localtime" || name == "etc/resolv.conf": // a link there is what matters
 		return File{Withheld: true}
 	case !utf8.Valid(data) || strings.ContainsRune(text, 0):

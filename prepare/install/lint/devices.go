@@ -101,6 +101,10 @@ func (l *linter) differ(a, b string) bool {
 	return x != "" && y != "" && x != y || l.absent(a) && y != "" || l.absent(b) && x != ""
 }
 
+// withUUID are the types of partitions whose content has a UUID: swap, LUKS and a file system of Linux.
+var withUUID = []string{"0657FD6D-A4AB-43C4-84E5-0933C84B4F4F", "CA7D7CCB-63ED-4C53-861C-1742536059CC",
+	"0FC63DAF-8483-4772-8E79-3D69D8477DE4"}
+
 // knowsUUIDs reports whether the UUID of each device with content is known.
 func (l *linter) knowsUUIDs() bool {
 	for _, b := range l.Blkid {
@@ -109,7 +113,9 @@ func (l *linter) knowsUUIDs() bool {
 		}
 	}
 	unread := func(dev string) bool { return strings.HasPrefix(dev, "/dev/") && l.Blkid[dev] == nil }
-	return len(l.Blkid) > 0 && !slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return unread(m.Source) }) &&
+	return len(l.Blkid) > 0 && !slices.ContainsFunc(l.allPartitions(), func(p installed.Partition) bool {
+		return unread(p.Device) && slices.Contains(withUUID, strings.ToUpper(p.Type))
+	}) && !slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return unread(m.Source) }) &&
 		!slices.ContainsFunc(l.diskSwaps(), func(s installed.Swap) bool { return unread(s.Device) })
 }
 

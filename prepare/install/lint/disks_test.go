@@ -236,7 +236,7 @@ func TestFixesOfDisks(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.RAMBytes = 0
 			delete(m.files, "etc/modprobe.d/zfs.conf")
-		}, "arc-uncapped", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=BYTES "+
+		}, "arc-uncapped", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=BYTES " +
 			"(a quarter of the memory), then xbps-reconfigure -fa"},
 		{voidMachine, func(m *machine) { m.write("etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=4096\n") },
 			"arc-limit-low", "etc/modprobe.d/zfs.conf", "options zfs zfs_arc_max=4294967296, then xbps-reconfigure -fa"},
@@ -265,8 +265,8 @@ func TestFixesOfDisks(t *testing.T) {
 			resumeBy(m, "/dev/mapper/fast")
 		}, "swap-key-random", "etc/crypttab", "Give the swap a LUKS header and a key that stays."},
 		{oldDebianMachine, func(m *machine) { m.write("etc/initramfs-tools/conf.d/resume", "RESUME=none\n") },
-			"resume-off", "etc/initramfs-tools/conf.d/resume", "Write RESUME=/dev/mapper/cryptswap, "+
-			"then update-initramfs -u -k all."},
+			"resume-off", "etc/initramfs-tools/conf.d/resume", "Write RESUME=/dev/mapper/cryptswap, " +
+				"then update-initramfs -u -k all."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "/dev/sda9") }, "resume-wrong", voidRoot + " " + propCommandLine,
 			"Write resume=UUID=" + swapUUID + "."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "PARTUUID="+poolID) }, "resume-wrong",

@@ -131,6 +131,10 @@ func (l *linter) checkEntries() {
 			continue
 		}
 		if files, ok := l.filesOf(e.PartUUID); ok && !hasFile(files, loaderPath(e.Loader)) {
+			if l.reportedByESP(e) {
+				ours[strings.ToLower(e.PartUUID)] = true
+				continue
+			}
 			l.report("entry-file-missing", Error, where, fmt.Sprintf("Boot%s (%s) starts %s, which is not on its partition.",
 				e.Number, e.Label, e.Loader), "Install the loader, or correct the entry.")
 			continue
@@ -156,7 +160,7 @@ func (l *linter) checkEntries() {
 	esps := l.ESPs()
 	for _, p := range esps {
 		if len(esps) > 1 && len(ours) > 0 && !unplaced && p.PartUUID != "" && !ours[strings.ToLower(p.PartUUID)] &&
-			l.mirrored() {
+			l.mirrored() && !l.isEmpty(p) {
 			l.report("entry-missing-for-disk", Warning, where, fmt.Sprintf(
 				"No active entry in BootOrder starts from %s: without the other disk the firmware finds the system only by "+
 					"the fallback path.",
@@ -244,7 +248,10 @@ func isKernel(loader string) bool {
 func (l *linter) checkStub() {
 	for _, e := range l.EFI.Entries {
 		name := strings.ToLower(path.Base(loaderPath(e.Loader)))
-		if l.menu || !isKernel(e.Loader) && (!strings.Contains(strings.ToLower(l.Bootloader), "stub") ||
+		unified := slices.ContainsFunc(l.UKI, func(u installed.UKI) bool {
+			return hasSuffixFold(u.Path, "/"+loaderPath(e.Loader))
+		})
+		if l.menu || unified || !isKernel(e.Loader) && (!strings.Contains(strings.ToLower(l.Bootloader), "stub") ||
 			!strings.HasPrefix(name, "vmlinuz") && !strings.HasPrefix(name, "bzimage")) {
 			continue
 		}
@@ -300,9 +307,9 @@ func (l *linter) checkESPs() {
 	raid := false
 	for _, p := range esps {
 		_, disk, _ := l.Partition(p.Device)
-		b, known := l.Blkid[p.Device]
+		b := l.Blkid[p.Device]
 		switch {
-		case len(l.Blkid) > 0 && !known && !l.hasContent(p):
+		case l.unformatted(p):
 			l.report("esp-not-formatted", Error, p.Device, "The EFI system partition has no filesystem.",
 				fmt.Sprintf("If blkid -p %s finds nothing: mkfs.vfat -F 32 %[1]s, and copy the loaders", shell.Quote(p.Device)))
 			continue
@@ -351,10 +358,44 @@ func (l *linter) checkESPs() {
 	}
 }
 
+// unformatted reports whether a partition is known to have no file system: blkid found the others, or nothing in it.
+func (l *linter) unformatted(p installed.Partition) bool {
+	b, known := l.Blkid[p.Device]
+	return len(l.Blkid) > 0 && (!known || b != nil && len(b) == 0) && !l.hasContent(p)
+}
+
+// isEmpty reports whether an EFI system partition is known to have no files: unformatted ones, and those without
+// the files of the other one, are reported.
+func (l *linter) isEmpty(p installed.Partition) bool {
+	files, ok := l.filesOf(p.PartUUID)
+	return ok && len(files) == 0 || l.unformatted(p)
+}
+
+// reportedByESP reports whether the missing file of an entry shows in a finding about its partition: it has no
+// file system, or not the files of the mounted one.
+func (l *linter) reportedByESP(e installed.EFIEntry) bool {
+	esps := l.ESPs()
+	at := slices.IndexFunc(esps, func(p installed.Partition) bool { return strings.EqualFold(p.PartUUID, e.PartUUID) })
+	if at < 0 {
+		return false
+	}
+	if l.unformatted(esps[at]) {
+		return true
+	}
+	first := l.firstESP(esps)
+	want, _ := l.filesOf(first.PartUUID)
+	return l.mirrored() && first.PartUUID != esps[at].PartUUID && hasFile(want, loaderPath(e.Loader))
+}
+
+// hasSuffixFold is strings.HasSuffix for the names of a FAT file system.
+func hasSuffixFold(s, suffix string) bool {
+	return strings.HasSuffix(strings.ToLower(s), strings.ToLower(suffix))
+}
+
 // hasContent reports whether a partition is known to have a file system.
 func (l *linter) hasContent(p installed.Partition) bool {
-	_, ok := l.filesOf(p.PartUUID)
-	return ok || slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device })
+	files, _ := l.filesOf(p.PartUUID)
+	return len(files) > 0 || slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device })
 }
 
 // checkTypes checks that the firmware recognizes the partition with the loaders.
@@ -414,22 +455,15 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 	if len(esps) < 2 || len(l.ESPFiles) == 0 {
 		return
 	}
-	// The mounted one is what updates write to.
-	first := esps[0]
-	for _, p := range esps {
-		if slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device }) {
-			first = p
-			break
-		}
-	}
+	first := l.firstESP(esps)
 	want, _ := l.filesOf(first.PartUUID)
 	for _, p := range esps {
 		if p.PartUUID == first.PartUUID {
 			continue
 		}
 		have, known := l.filesOf(p.PartUUID)
-		if t := l.Blkid[p.Device]["TYPE"]; !known || t != "" && t != "vfat" {
-			continue // esp-not-fat
+		if t := l.Blkid[p.Device]["TYPE"]; !known || t != "" && t != "vfat" || l.unformatted(p) {
+			continue // esp-not-fat, esp-not-formatted
 		}
 		var differ []string
 		for _, f := range slices.Sorted(maps.Keys(want)) {
@@ -445,6 +479,16 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 				strings.Join(differ, ", "), first.Device), "Copy the files, under another name first, and compare.")
 		}
 	}
+}
+
+// firstESP returns the EFI system partition to which updates write: the mounted one.
+func (l *linter) firstESP(esps []installed.Partition) installed.Partition {
+	for _, p := range esps {
+		if slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device }) {
+			return p
+		}
+	}
+	return esps[0]
 }
 
 // sameDigest reports whether a file is in two file systems, and is not known to differ.

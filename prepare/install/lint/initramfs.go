@@ -112,7 +112,10 @@ func (l *linter) checkModule(m string) {
 		if m == "crypt" && slices.Contains(i.Modules, "systemd-cryptsetup") {
 			continue
 		}
-		if m == "crypt" && len(l.Packages) > 0 && l.Packages["cryptsetup"] == "" && l.Packages["cryptsetup-bin"] == "" &&
+		if m == "crypt" && l.lacksSystemdCryptsetup() {
+			return // checkDebian says so
+		}
+		if m == "crypt" && len(l.Packages) > 0 && l.Tools["cryptsetup"] == "" && l.Packages["cryptsetup"] == "" && l.Packages["cryptsetup-bin"] == "" &&
 			l.Packages["systemd-cryptsetup"] == "" {
 			l.report("cryptsetup-missing", Error, "packages",
 				"dracut adds the module crypt only if cryptsetup is installed: the swap stays closed.",
@@ -230,6 +233,12 @@ func (l *linter) consequence(files []string) string {
 // checkInitramfs checks what holds for all images.
 func (l *linter) checkInitramfs() {
 	args := l.kernelArguments()
+	if l.exists("etc/zfs/zpool.cache") {
+		if data := l.text("etc/zfs/zpool.cache"); data != "" {
+			l.checkPoolCache("etc/zfs/zpool.cache", installed.CacheStrings(data))
+		}
+	}
+	hostID := l.root == nil || l.exists("etc/hostid") // else hostid-missing
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
 		if slices.ContainsFunc(l.Kernels, func(k installed.Kernel) bool {
@@ -247,7 +256,7 @@ func (l *linter) checkInitramfs() {
 			)
 			continue
 		}
-		if i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" &&
+		if hostID && i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" &&
 			args.known && !hasHostID(args.line) {
 			l.report("hostid-not-in-initramfs", Error, name,
 				"The initramfs has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
@@ -257,6 +266,8 @@ func (l *linter) checkInitramfs() {
 			k := slices.IndexFunc(inside, func(e cryptEntry) bool { return e.name == l.resume.name })
 			switch {
 			case l.absent(l.resume.source): // crypttab-uuid-wrong
+			case len(inside) == 0 && l.tool == "dracut" && l.hostonly() && !slices.Contains(l.dracut().modules(), "crypt"):
+				// dracut-hostonly-leaves-out
 			case k < 0:
 				l.report(
 					"initramfs-crypttab",
@@ -276,15 +287,10 @@ func (l *linter) checkInitramfs() {
 		l.checkPoolCache(name, i.PoolCache)
 	}
 	for _, u := range l.UKI {
-		if len(u.Files) > 0 && !slices.Contains(u.Files, "/etc/hostid") && l.rootSet != "" &&
+		if hostID && len(u.Files) > 0 && !slices.Contains(u.Files, "/etc/hostid") && l.rootSet != "" &&
 			u.Cmdline != "" && !hasHostID(u.Cmdline) {
 			l.report("hostid-not-in-initramfs", Error, u.Path,
 				"The initramfs inside has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
-		}
-	}
-	if l.exists("etc/zfs/zpool.cache") {
-		if data := l.text("etc/zfs/zpool.cache"); data != "" {
-			l.checkPoolCache("etc/zfs/zpool.cache", installed.CacheStrings(data))
 		}
 	}
 }
@@ -323,7 +329,9 @@ func (l *linter) checkPoolCache(where string, facts json.RawMessage) {
 		}
 	}
 	look("", v)
-	if foreign != "" {
+	if foreign != "" && !slices.ContainsFunc(l.findings, func(f Finding) bool { // the images have the same one
+		return f.Name == "pool-cache-foreign"
+	}) {
 		l.report("pool-cache-foreign", Error, where, fmt.Sprintf(
 			"The cache of pools was written by another system (%.60s): the import looks for the pool in the wrong place.",
 			foreign,
@@ -438,7 +446,7 @@ func (l *linter) checkResumeOrder() {
 		found := ""
 		// Drop-ins of a prefix hold for all units whose names begin so.
 		for _, name := range []string{unit, "zfs-import-.service", "zfs-.service", "service"} {
-			for _, f := range files(l.root, "etc/systemd/system/"+name+".d", ".conf") {
+			for _, f := range l.dropIns(".conf", "usr/lib/systemd/system/"+name+".d", "etc/systemd/system/"+name+".d") {
 				if found == "" && ordersResume(l.text(f)) {
 					found = f
 				}
@@ -466,7 +474,7 @@ func (l *linter) checkResumeOrder() {
 	}
 	for _, name := range notInside {
 		l.report("initramfs-stale", Error, name,
-			"The initramfs lacks the drop-ins of /etc that order the import after the resume.", l.rebuild())
+			"The initramfs lacks the drop-ins that order the import after the resume.", l.rebuild())
 	}
 }
 
@@ -497,19 +505,24 @@ func (l *linter) encryptedImage(name string) bool {
 // encrypted reports whether a file of the system is on an encrypted filesystem; where
 // that is not known, it is.
 func (l *linter) encrypted(file string) bool {
-	at := installed.Mount{}
-	for _, m := range l.Mounts {
-		if (m.Target == "/" || within(file, m.Target)) && len(m.Target) > len(at.Target) {
-			at = m
-		}
-	}
-	switch {
+	switch at := l.mountOf(file); {
 	case at.Type == "zfs":
 		d, ok := l.Datasets[at.Source]
 		e := d["encryption"].Value
 		return !ok || e != "off"
 	case at.Type == "":
 		return true
+	default:
+		return strings.HasPrefix(at.Source, "/dev/mapper/")
 	}
-	return strings.HasPrefix(at.Source, "/dev/mapper/")
+}
+
+// mountOf returns the mount that has a file.
+func (l *linter) mountOf(file string) (at installed.Mount) {
+	for _, m := range l.Mounts {
+		if (m.Target == "/" || within(file, m.Target)) && len(m.Target) > len(at.Target) {
+			at = m
+		}
+	}
+	return at
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"io/fs"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -106,8 +107,8 @@ func newLinter(s installed.System, root fs.FS) *linter {
 		l.tool = "initramfs-tools"
 	}
 	// The last ones start ZFSBootMenu, as they read no pools.
-	l.menu = s.ZBM != nil && slices.Contains([]string{"", "zfsbootmenu", "refind", "syslinux", "extlinux"},
-		strings.ToLower(s.Bootloader))
+	l.menu = s.ZBM != nil && (slices.Contains([]string{"", "zfsbootmenu", "refind", "syslinux", "extlinux"},
+		strings.ToLower(s.Bootloader)) || l.chainsMenu())
 	for _, m := range s.Mounts {
 		if m.Target == "/" && m.Type == "zfs" {
 			l.rootSet = m.Source
@@ -131,6 +132,24 @@ func newLinter(s installed.System, root fs.FS) *linter {
 	l.findResume()
 	l.findKeys()
 	return l
+}
+
+// chainsMenu reports whether systemd-boot is known to start no kernel itself, and thus ZFSBootMenu: it reads no
+// pools, and the kernels are in one.
+func (l *linter) chainsMenu() bool {
+	if l.Bootloader != "systemd-boot" || len(l.UKI) > 0 || len(l.Kernels) == 0 || len(l.ESPFiles) == 0 {
+		return false
+	}
+	for _, files := range l.ESPFiles {
+		for f := range files {
+			if isKernel(f) || strings.EqualFold(path.Base(f), "linux") {
+				return false
+			}
+		}
+	}
+	return !slices.ContainsFunc(l.Kernels, func(k installed.Kernel) bool {
+		return l.mountOf("/"+k.Image).Type != "zfs"
+	})
 }
 
 // nameSwaps removes swaps without a name, and replaces /dev/dm-0, as /proc/swaps has it, by the name of the

@@ -230,8 +230,9 @@ func (l *linter) checkNetBSD() {
 		return
 	}
 	l.checkBootConfig()
-	if v := assignments(l.text("etc/rc.conf"), map[string]string{})["zfs"]; l.exists("etc/rc.conf") &&
-		!strings.EqualFold(v, "YES") {
+	rc := assignments(l.text("etc/rc.conf.d/zfs"), assignments(l.text("etc/rc.conf"), map[string]string{}))
+	// The words of checkyesno in rc.subr.
+	if l.exists("etc/rc.conf") && !slices.Contains([]string{"yes", "true", "on", "1"}, strings.ToLower(rc["zfs"])) {
 		l.report("netbsd-rc", Error, "etc/rc.conf", "The other datasets are not mounted: zfs is not YES.", "zfs=YES")
 	}
 	l.checkBSDPool()
@@ -244,6 +245,7 @@ func (l *linter) checkNetBSD() {
 	case !ok:
 		l.report("netbsd-root-name", Error, "zfs", "The RAM disk mounts rpool/ROOT, and there is no such dataset.",
 			"Name the pool rpool and the root ROOT.")
+	case root["mountpoint"].Value == "": // unknown
 	case root["mountpoint"].Value != "legacy":
 		l.report(
 			"netbsd-root-mountpoint",

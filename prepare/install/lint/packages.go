@@ -389,19 +389,29 @@ func (l *linter) link(name string) string {
 	return t
 }
 
+// hasPackage reports whether a package is installed whose name begins so.
+func (l *linter) hasPackage(prefix string) bool {
+	for name := range l.Packages {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// lacksSystemdCryptsetup reports whether the images of dracut open no encrypted disk, as their systemd lacks the
+// program.
+func (l *linter) lacksSystemdCryptsetup() bool {
+	return l.OS.ID == "debian" && len(l.Packages) > 0 && l.tool == "dracut" && l.resume != nil && l.systemd() &&
+		atLeast(l.OS.Version, "13") && !l.hasPackage("systemd-cryptsetup")
+}
+
 // checkDebian checks what only Debian has.
 func (l *linter) checkDebian() {
 	if l.OS.ID != "debian" || len(l.Packages) == 0 {
 		return
 	}
-	has := func(prefix string) bool {
-		for name := range l.Packages {
-			if strings.HasPrefix(name, prefix) {
-				return true
-			}
-		}
-		return false
-	}
+	has := l.hasPackage
 	onZFS := l.rootSet != ""
 	switch {
 	case onZFS && l.tool == "dracut" && !has("zfs-dracut"):
@@ -451,8 +461,7 @@ func (l *linter) checkDebian() {
 			"initramfs-tools has no hook for crypttab without cryptsetup-initramfs: the next initramfs opens no swap.",
 			"apt-get install cryptsetup-initramfs, then "+l.rebuild())
 	}
-	if l.tool == "dracut" && l.resume != nil && l.systemd() && atLeast(l.OS.Version, "13") &&
-		!has("systemd-cryptsetup") {
+	if l.lacksSystemdCryptsetup() {
 		l.report(
 			"cryptsetup-missing",
 			Error,
@@ -540,7 +549,7 @@ func (l *linter) aptSources() (out []aptSource) {
 				case "components":
 					s.components = strings.Fields(value)
 				case "enabled":
-					off = off || strings.TrimSpace(value) == "no"
+					off = off || isFalse(strings.TrimSpace(value))
 				}
 			}
 			if len(s.suites) > 0 && len(s.components) > 0 && !off {
@@ -588,10 +597,10 @@ func (l *linter) checkAPT() {
 			continue
 		}
 		for _, s := range sources {
-			suites := slices.Clone(s.suites)
-			if !backported { // apt takes nothing from there unasked
-				suites = slices.DeleteFunc(suites, isBackports)
-			}
+			suites := slices.DeleteFunc(slices.Clone(s.suites), func(suite string) bool {
+				// apt takes nothing from backports unasked; the other ones have symbols only.
+				return isBackports(suite) && !backported || strings.HasSuffix(suite, "-debug")
+			})
 			if s.ofDebian() && len(suites) > 0 && slices.Contains(s.components, "main") &&
 				!hasComponent(sources, suites, need.component) {
 				l.report("apt-component-missing", Warning, s.file, fmt.Sprintf(

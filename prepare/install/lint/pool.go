@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/shell"
 	"bakeoff/prepare/install/installed"
 )
@@ -238,19 +239,24 @@ func (l *linter) mayUse(name string, d installed.Disk) bool {
 	}))
 }
 
-// trims reports whether something runs zpool trim.
+// trim finds what trims pools: zpool trim, or the program of Debian's zfsutils-linux.
+var trim = lazy.Compile(`zpool\s+trim|zfs-linux/trim`)
+
+// trims reports whether something trims pools. fstrim does not.
 func (l *linter) trims() bool {
-	if slices.ContainsFunc(l.Services, func(s string) bool { return strings.Contains(s, "trim") }) {
+	if slices.ContainsFunc(l.Services, func(s string) bool {
+		return strings.Contains(s, "trim") && !strings.HasPrefix(s, "fstrim")
+	}) {
 		return true
 	}
-	for _, folder := range []string{"etc/cron.d", "etc/cron.daily", "etc/cron.weekly", "etc/cron.monthly"} {
-		for _, f := range files(l.root, folder, "") {
-			if strings.Contains(l.text(f), "trim") {
-				return true
-			}
-		}
+	jobs := []string{"etc/crontab", "etc/anacrontab"}
+	for _, folder := range []string{"etc/cron.d", "etc/cron.daily", "etc/cron.weekly", "etc/cron.monthly",
+		"etc/periodic/daily", "etc/periodic/weekly", "etc/periodic/monthly", "var/spool/cron", "var/spool/cron/crontabs"} {
+		jobs = append(jobs, files(l.root, folder, "")...)
 	}
-	return false
+	return slices.ContainsFunc(jobs, func(f string) bool {
+		return slices.ContainsFunc(lines(l.text(f)), trim.MatchString)
+	})
 }
 
 // checkGRUB checks the pool that GRUB reads, and its configuration.

@@ -176,9 +176,9 @@ func (l *linter) checkResumeArgument() {
 	l.checkLUKSArguments(args)
 }
 
-// isFalse reports whether systemd and dracut read a value as false.
+// isFalse reports whether systemd, dracut or apt reads a value as false.
 func isFalse(v string) bool {
-	return slices.Contains([]string{"0", "no", "n", "false", "f", "off"}, strings.ToLower(v))
+	return slices.Contains([]string{"0", "no", "n", "false", "f", "off", "without", "disable"}, strings.ToLower(v))
 }
 
 // checkLUKSArguments checks that the arguments open the swap.
@@ -428,7 +428,7 @@ func (l *linter) checkMemoryLimit() {
 		return
 	}
 	limit, where := "", "etc/modprobe.d/zfs.conf"
-	for _, f := range files(l.root, "etc/modprobe.d", ".conf") {
+	for _, f := range l.dropIns(".conf", "usr/lib/modprobe.d", "etc/modprobe.d") {
 		for _, line := range lines(joinLines(l.text(f))) {
 			if w := strings.Fields(line); len(w) > 2 && w[0] == "options" && w[1] == "zfs" {
 				if v, ok := argument(line, "zfs_arc_max"); ok {
