@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -96,6 +97,12 @@ found anything, and 0 otherwise.`,
 				}
 				defer root.Close()
 				files = root.FS()
+				if _, err := root.Stat("etc"); err != nil {
+					if _, err := root.Stat("root/etc"); err == nil {
+						return fault.New(fault.Invalid, "--root %s is no root of a system: it has no folder etc; use --root %s",
+							rootDir, filepath.Join(rootDir, "root"))
+					}
+				}
 			}
 			found := lint.Check(s, files)
 			safetext.Scrub(&found, safetext.Line)

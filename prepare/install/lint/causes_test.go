@@ -88,6 +88,49 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 		}, "zfs-versions-differ", "packages", "Install zfs-dkms and zfsutils-linux of one version, then " +
 			"dracut --regenerate-all --force"},
 
+		// An image that lacks a file says nothing more than the configuration that leaves it out.
+		{debianMachine, func(m *machine) {
+			delete(m.Packages, "systemd-cryptsetup")
+			m.image(func(i *installed.Initramfs) { i.Modules = []string{"base", "resume", "systemd", "zfs"} })
+		}, "cryptsetup-missing", "packages", "apt-get install systemd-cryptsetup, then dracut --regenerate-all --force"},
+		{oldDebianMachine, func(m *machine) {
+			delete(m.files, "etc/hostid")
+			m.image(func(i *installed.Initramfs) {
+				i.HostID = nil
+				i.Files = slices.DeleteFunc(slices.Clone(i.Files), func(f string) bool { return f == "/etc/hostid" })
+			})
+		}, "hostid-missing", "etc/hostid", ""},
+		{voidMachine, func(m *machine) {
+			m.write("etc/dracut.conf.d/10-crypt.conf", `install_items+=" /boot/volume.key /etc/crypttab "`)
+			m.image(func(i *installed.Initramfs) { i.Modules, i.Crypttab = []string{"base", "zfs"}, new("") })
+		}, "dracut-hostonly-leaves-out", "etc/dracut.conf.d/10-crypt.conf", ""},
+		{voidMachine, func(m *machine) {
+			m.write("etc/zfs/zpool.cache", "\x00\x05zroot\x00\x00hostname\x00\x06void-live\x00")
+			m.image(func(i *installed.Initramfs) { i.PoolCache = []byte(`{"hostname": "void-live"}`) })
+		}, "pool-cache-foreign", "etc/zfs/zpool.cache", ""},
+
+		// A partition without files has no entry, and no files to compare.
+		{mirrorMachine, func(m *machine) {
+			delete(m.Blkid, "/dev/nvme1n1p1")
+			delete(m.ESPFiles, "esp-2")
+			m.EFI.Entries, m.EFI.Order = m.EFI.Entries[:2], m.EFI.Order[:2]
+		}, "esp-not-formatted", "/dev/nvme1n1p1", ""},
+		{mirrorMachine, func(m *machine) {
+			m.Blkid["/dev/nvme1n1p1"], m.ESPFiles["esp-2"] = map[string]string{}, map[string]string{}
+		}, "esp-not-formatted", "/dev/nvme1n1p1", ""},
+		{mirrorMachine, func(m *machine) { m.ESPFiles["esp-2"] = map[string]string{} }, "esp-out-of-step",
+			"/dev/nvme1n1p1", ""},
+
+		// fstrim does nothing for a pool.
+		{debianMachine, func(m *machine) {
+			m.Pools["rpool"].Props["autotrim"] = "off"
+			m.Services = append(m.Services, "fstrim.timer")
+		}, "autotrim-off", "rpool autotrim", ""},
+		{voidMachine, func(m *machine) {
+			m.Pools["zroot"].Props["autotrim"] = "off"
+			m.write("etc/cron.weekly/logs", "#!/bin/sh\n# zpool trim is elsewhere\nfstrim -av\n")
+		}, "autotrim-off", "zroot autotrim", ""},
+
 		// A swap with an image is not active.
 		{voidMachine, func(m *machine) {
 			m.Blkid["/dev/mapper/cryptswap"]["TYPE"] = "swsuspend"

@@ -115,7 +115,8 @@ func (l *linter) checkModule(m string) {
 		if m == "crypt" && l.lacksSystemdCryptsetup() {
 			return // checkDebian says so
 		}
-		if m == "crypt" && len(l.Packages) > 0 && l.Tools["cryptsetup"] == "" && l.Packages["cryptsetup"] == "" && l.Packages["cryptsetup-bin"] == "" &&
+		if m == "crypt" && len(l.Packages) > 0 && l.Tools["cryptsetup"] == "" &&
+			l.Packages["cryptsetup"] == "" && l.Packages["cryptsetup-bin"] == "" &&
 			l.Packages["systemd-cryptsetup"] == "" {
 			l.report("cryptsetup-missing", Error, "packages",
 				"dracut adds the module crypt only if cryptsetup is installed: the swap stays closed.",

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"strings"
 	"testing"
 
 	"bakeoff/prepare/install/installed"
@@ -106,6 +107,50 @@ func TestStyles(t *testing.T) {
 			m.write("etc/kernel/install.conf.d/mkosi.conf", "initrd_generator=mkosi-initrd\n")
 			m.write("etc/dracut.conf.d/zfs.conf", "add_dracutmodules+=\" zfs \"\ninstall_items+=\" /etc/crypttab \"\n")
 			m.image(func(i *installed.Initramfs) { i.Modules = []string{"crypt", "resume", "zfs"} })
+		}),
+		"blkid does not know the encrypted swap": change(voidMachine(), func(m *machine) {
+			m.Disks[0].Partitions[1].Type = strings.ToLower(typeSwp)
+			delete(m.Blkid, "/dev/nvme0n1p2")
+		}),
+		"netbsd, another word for yes":      change(netbsdMachine(), func(m *machine) { m.write("etc/rc.conf", "zfs=on\n") }),
+		"netbsd, the mountpoint is unknown": change(netbsdMachine(), func(m *machine) { m.Datasets["rpool/ROOT"] = nil }),
+		"netbsd, a file for zfs": change(netbsdMachine(), func(m *machine) {
+			m.write("etc/rc.conf", "sshd=YES\n")
+			m.write("etc/rc.conf.d/zfs", "zfs=YES\n")
+		}),
+		"sources that are off, or have symbols only": change(debianMachine(), func(m *machine) {
+			m.write("etc/apt/sources.list.d/sid.sources", "Enabled: False\nTypes: deb\n"+
+				"URIs: http://deb.debian.org/debian\nSuites: sid\nComponents: main\n")
+			m.write("etc/apt/sources.list.d/debug.list", "deb http://deb.debian.org/debian-debug trixie-debug main\n")
+		}),
+		"a unified image that is called like a kernel": change(unifiedMachine(), func(m *machine) {
+			m.Bootloader, m.UKI[0].Path = "efistub", "efi/EFI/Linux/vmlinuz-linux.efi"
+			m.EFI.Entries[0].Loader = `\EFI\Linux\vmlinuz-linux.efi`
+			m.ESPFiles[espID]["EFI/Linux/vmlinuz-linux.efi"] = "sha256:2"
+		}),
+		"zpool trim in the table of root": change(voidMachine(), func(m *machine) {
+			m.Pools["zroot"].Props["autotrim"] = "off"
+			m.write("var/spool/cron/root", "0 3 * * 0 zpool trim zroot\n")
+		}),
+		"the cron job of Debian": change(debianMachine(), func(m *machine) {
+			m.Pools["rpool"].Props["autotrim"] = "off"
+			m.write("etc/cron.d/zfsutils-linux", "24 0 1-7 * * root [ -x /usr/lib/zfs-linux/trim ] && /usr/lib/zfs-linux/trim\n")
+		}),
+		"a limit in /usr/lib": change(voidMachine(), func(m *machine) {
+			delete(m.files, "etc/modprobe.d/zfs.conf")
+			m.write("usr/lib/modprobe.d/limit.conf", "options zfs zfs_arc_max=4294967296\n")
+		}),
+		"drop-ins in /usr/lib": change(debianMachine(), func(m *machine) {
+			for _, unit := range []string{"scan", "cache"} {
+				delete(m.files, "etc/systemd/system/zfs-import-"+unit+".service.d/resume.conf")
+				name := "usr/lib/systemd/system/zfs-import-" + unit + ".service.d/resume.conf"
+				m.write(name, "[Unit]\nAfter=local-fs-pre.target\n")
+				m.image(func(i *installed.Initramfs) { i.Files = append(i.Files, "/"+name) })
+			}
+		}),
+		"systemd-boot starts ZFSBootMenu": change(voidMachine(), func(m *machine) {
+			m.Bootloader = "systemd-boot"
+			m.write(kernelCmdline, "ro quiet\n")
 		}),
 		"ubuntu, a keystore that is opened at each start": change(grubMachine(), func(m *machine) {
 			m.OS.ID = "ubuntu"
