@@ -45,6 +45,64 @@ func Gates(run analysis.Results, contender, cell, metric string) (out []analysis
 	return out
 }
 
+// Part returns the number of blocks of a run in which a contender took part: all that count,
+// but for those after it had left the run, because its comparisons were decided. Nobody else
+// leaves without a loss: a contender without values in the last blocks whose comparisons were
+// pending took part in them, or could not be started any more.
+func Part(run analysis.Results, contender string) int {
+	if contender == run.Baseline || !mayLeave(run, contender) {
+		return run.Blocks
+	}
+	last := -1
+	for b := range blocksOf(run, contender) {
+		last = max(last, b)
+	}
+	after := 0
+	for b := range blocksOf(run, run.Baseline) { // the baseline takes part in every block that counts
+		if b > last {
+			after++
+		}
+	}
+	return run.Blocks - after
+}
+
+// blocksOf returns the blocks in which a contender has a value or a failed trial.
+func blocksOf(run analysis.Results, contender string) map[int]bool {
+	out := map[int]bool{}
+	for _, s := range run.Summaries {
+		if s.Contender != contender {
+			continue
+		}
+		for _, p := range s.Samples {
+			out[p.Block] = true
+		}
+		for _, p := range s.FailedAt {
+			out[p.Block] = true
+		}
+	}
+	return out
+}
+
+// mayLeave reports whether everything that a run asks about a contender was decided, as
+// analysis.Results.Decided has it.
+func mayLeave(run analysis.Results, contender string) bool {
+	if slices.Contains([]string{analysis.EndedDecided, analysis.EndedFailed, analysis.EndedStuck, analysis.EndedLimits},
+		run.Ended) {
+		return true
+	}
+	answered := false
+	for _, l := range run.Limits {
+		if l.Contender == contender {
+			if answered = l.Outcome != analysis.Undecided; !answered {
+				return false
+			}
+		}
+	}
+	return answered || !slices.ContainsFunc(run.Comparisons, func(c analysis.Comparison) bool {
+		return c.Contender == contender && c.Pending()
+	})
+}
+
 // Failures returns the number of trials of a contender that failed.
 func Failures(run analysis.Results, contender, cell, metric string) int {
 	return failures(run, contender, cellMetric{cell, metric})

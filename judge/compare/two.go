@@ -185,9 +185,9 @@ func (p *pair) withheld(r Row, by By, blocks [2]int) string {
 		}
 	}
 	for i, run := range p.runs() {
-		if blocks[i] < run.Blocks {
-			return fmt.Sprintf("%d of %d blocks of %s lack a value of %s that can be compared", run.Blocks-blocks[i],
-				run.Blocks, sides[i], r.Metric)
+		if part := Part(run, r.Contender); blocks[i] < part {
+			return fmt.Sprintf("%d of %d blocks of %s lack a value of %s that can be compared", part-blocks[i], part,
+				sides[i], r.Metric)
 		}
 	}
 	return ""

@@ -67,6 +67,19 @@ func TestAPrimaryMetricOfSomeMachinesIsJudged(t *testing.T) {
 	}
 }
 
+// A run that the contender left early, because it was decided, counts.
+func TestAContenderThatLeft(t *testing.T) {
+	runs := runsOn(5, 0.01, math.Log(1.1), 1)
+	for i := range runs {
+		res := &runs[i].Results
+		res.Blocks, res.Comparisons[0].Verdict = 8, analysis.Worse
+		res.Summaries[1].Samples = res.Summaries[1].Samples[:10]
+	}
+	if _, c := judged(t, runs); c.Counted != 5 || c.Verdict != analysis.Worse {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestADifferenceOfAllMachinesIsFound(t *testing.T) {
 	l, c := judged(t, runsOn(10, 0.01, math.Log(1.05), 1))
 	if c.Verdict != analysis.Worse || c.BeyondMargin == nil || !*c.BeyondMargin || c.Counted != 10 || c.Agree != 10 {

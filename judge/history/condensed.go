@@ -20,6 +20,8 @@ type Known struct {
 	Below     *float64 `json:"b"` // null: there is no bound
 	Above     *float64 `json:"a"`
 	Blocks    int      `json:"n"`
+	// Part is the number of blocks in which the contender took part (compare.Part); 0: unknown.
+	Part int `json:"p,omitempty"`
 }
 
 // Condensed returns the run without samples, and with its primary metrics only if it has
@@ -54,7 +56,7 @@ func (r Run) Condensed() Run {
 				}
 				if e := r.estimate(compare.Relative, c.Name, cell.Name, m); e.N > 0 {
 					out.Known = append(out.Known, Known{c.Name, cell.Name, m.Name, e.Center, sample.Finite(e.Below),
-						sample.Finite(e.Above), e.N})
+						sample.Finite(e.Above), e.N, compare.Part(r.Results, c.Name)})
 				}
 			}
 		}
@@ -70,12 +72,30 @@ func (r Run) has(by compare.By, contender, cell string, m sample.Metric) bool {
 	return len(compare.Values(r.Results, by, contender, cell, m.Name, m.Scale)) > 0
 }
 
+// part is the number of blocks in which a contender took part. If it is not known, it returns
+// the number of all blocks that count, and false.
+func (r Run) part(contender, cell, metric string) (blocks int, known bool) {
+	if r.Known == nil {
+		return compare.Part(r.Results, contender), true
+	}
+	k, ok := r.known(contender, cell, metric)
+	if !ok || k.Part == 0 {
+		return r.Results.Blocks, false
+	}
+	return k.Part, true
+}
+
+// known returns the estimate of a run without samples.
+func (r Run) known(contender, cell, metric string) (Known, bool) {
+	return lists.Find(r.Known, func(k Known) bool {
+		return k.Contender == contender && k.Cell == cell && k.Metric == metric
+	})
+}
+
 // estimate is what the run says of a contender; N is 0 if it says nothing.
 func (r Run) estimate(by compare.By, contender, cell string, m sample.Metric) stats.Serial {
 	if r.Known != nil {
-		k, ok := lists.Find(r.Known, func(k Known) bool {
-			return k.Contender == contender && k.Cell == cell && k.Metric == m.Name
-		})
+		k, ok := r.known(contender, cell, m.Name)
 		if !ok || by != compare.Relative {
 			return stats.Serial{}
 		}

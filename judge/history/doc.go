@@ -107,8 +107,8 @@ func (r Run) Primary() Run {
 	}
 	full := r.Results
 	r.Results = analysis.Results{Schema: full.Schema, Rules: full.Rules, Run: full.Run, Seed: full.Seed,
-		PlanSHA256: full.PlanSHA256, Baseline: full.Baseline, Margin: full.Margin, Blocks: full.Blocks,
-		Contenders: full.Contenders, Cells: slices.Clone(full.Cells)}
+		PlanSHA256: full.PlanSHA256, Baseline: full.Baseline, Margin: full.Margin, Ended: full.Ended, Blocks: full.Blocks,
+		Limits: full.Limits, Contenders: full.Contenders, Cells: slices.Clone(full.Cells)}
 	if full.Twin != nil {
 		r.Results.Twin = &analysis.Twin{Name: full.Twin.Name, Different: full.Twin.Different}
 	}
@@ -119,7 +119,7 @@ func (r Run) Primary() Run {
 		return primary[[2]string{s.Cell, s.Metric}]
 	})
 	r.Results.Comparisons = lists.Filter(full.Comparisons, func(c analysis.Comparison) bool {
-		return primary[[2]string{c.Cell, c.Metric}] && len(c.Gates) > 0
+		return primary[[2]string{c.Cell, c.Metric}] && (len(c.Gates) > 0 || c.Pending())
 	})
 	return r
 }

@@ -303,6 +303,14 @@ func TestLeftOut(t *testing.T) {
 				r.Results.Summaries[1].Samples[i].Value = 0
 			}
 		}, "4 of 8 blocks lack a value"},
+		"the last blocks, without a verdict before them": {func(r *history.Run) {
+			leaveAfter(r, 6)
+			r.Results.Comparisons[0].Verdict = analysis.Inconclusive
+		}, "2 of 8 blocks lack a value"},
+		"a block before it left": {func(r *history.Run) {
+			leaveAfter(r, 6)
+			r.Results.Summaries[1].Samples = r.Results.Summaries[1].Samples[2:]
+		}, "1 of 6 blocks lack a value"},
 	} {
 		w := nightly()
 		w.Runs = 12
@@ -597,12 +605,41 @@ func TestStrangeNumbers(t *testing.T) {
 	}
 }
 
+// leaveAfter makes the contender leave a run of 8 blocks, as one whose comparison has a verdict.
+func leaveAfter(r *history.Run, blocks int) {
+	r.Results.Blocks = 8
+	r.Results.Comparisons[0].Verdict = analysis.Worse
+	r.Results.Summaries[1].Samples = r.Results.Summaries[1].Samples[:2*blocks]
+}
+
+// A run that a contender left early counts.
+func TestAContenderThatLeft(t *testing.T) {
+	runs := nightly().Make(stream(4))
+	for i := range runs {
+		leaveAfter(&runs[i], 6)
+		runs[i] = runs[i].Primary()
+	}
+	s := of(t, runs, history.Option{}).Labs[0].Series[0]
+	if len(s.LeftOut) > 0 || len(s.Estimates) != len(runs) || s.Estimates[0].Blocks != 6 || len(s.Steps) == 0 {
+		t.Errorf("%d estimates, %d steps, left out %+v", len(s.Estimates), len(s.Steps), s.LeftOut)
+	}
+	// An index of an earlier program does not say that the contender left.
+	last := runs[len(runs)-1].Condensed()
+	last.Known[0].Part = 0
+	runs[len(runs)-1] = last
+	s = of(t, runs, history.Option{}).Labs[0].Series[0]
+	if len(s.LeftOut) != 1 || !strings.HasSuffix(s.LeftOut[0].Reason, "run bakeoff store rebuild") {
+		t.Errorf("left out %+v", s.LeftOut)
+	}
+}
+
 // A run without its samples has the same history, also after it was stored as JSON.
 func TestCondensed(t *testing.T) {
 	for i := range uint64(3) {
 		runs := nightly().Make(stream(i))
 		runs[7].Results.Comparisons = append(runs[7].Results.Comparisons, analysis.Comparison{Contender: "box", Cell: "cell",
 			Metric: "latency", Gates: []analysis.Gate{{Name: "swap", Reason: "it swapped"}}})
+		leaveAfter(&runs[6], 5)
 		condensed := make([]history.Run, len(runs))
 		for i, r := range runs {
 			text, err := json.Marshal(r.Condensed())

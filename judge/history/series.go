@@ -97,7 +97,12 @@ func (m *maker) unusable(r Run, values int) string {
 		return "no complete block"
 	}
 	// The blocks with a value may be a selection, as the trials that did not fail.
-	if n := r.Results.Blocks; values < n {
+	switch n, known := r.part(m.contender, m.cell.Name, m.metric.Name); {
+	case values >= n:
+	case !known:
+		return fmt.Sprintf("an earlier program wrote the index, which does not say in how many of %d blocks the contender "+
+			"took part; run bakeoff store rebuild", n)
+	default:
 		return fmt.Sprintf("%d of %d blocks lack a value", n-values, n)
 	}
 	return ""
