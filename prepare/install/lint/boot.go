@@ -39,10 +39,10 @@ func (l *linter) checkCommandLines() {
 		return
 	}
 	for _, name := range l.Names() {
-		p, ok := l.Datasets[name][propCommandLine]
-		if !ok || !p.Local() || p.Unknown {
+		if !l.isLocal(name, propCommandLine) {
 			continue
 		}
+		p := l.Datasets[name][propCommandLine]
 		where := name + " " + propCommandLine
 		if strings.Contains(p.Value, parentArguments+"%") {
 			l.report("commandline-parent-typo", Warning, where,
@@ -76,6 +76,36 @@ func (l *linter) checkForce(args kernelArguments) {
 			l.report("import-forced", Error, args.at(name),
 				name+" imports the pool even if another system uses it, such as a hibernated one.",
 				args.then("Remove "+name))
+		}
+	}
+}
+
+// checkForcedImport finds files that import pools by force.
+func (l *linter) checkForcedImport() {
+	const defaults = "etc/default/zfs" // which the import of zfs-initramfs and the units read
+	report := func(f, option string, apply string) {
+		l.report("import-forced", Error, f,
+			"-f imports the pool even if another system uses it, such as a hibernated one.",
+			"Remove -f from "+option+", then "+apply+".")
+	}
+	options := assignments(l.text(defaults), map[string]string{})["ZPOOL_IMPORT_OPTS"]
+	if slices.Contains(strings.Fields(options), "-f") && l.rootSet != "" {
+		report(defaults, "ZPOOL_IMPORT_OPTS", l.rebuild())
+		return
+	}
+	if !l.systemd() {
+		return
+	}
+	for _, unit := range []string{"zfs-import-scan.service", "zfs-import-cache.service"} {
+		for _, f := range l.unitFiles(unit) {
+			for _, line := range lines(joinLines(l.text(f))) {
+				key, command, _ := strings.Cut(line, "=")
+				if w := strings.Fields(command); strings.TrimSpace(key) == "ExecStart" && slices.Contains(w, "import") &&
+					slices.Contains(w, "-f") {
+					report(f, "ExecStart", l.rebuild())
+					return
+				}
+			}
 		}
 	}
 }
@@ -196,8 +226,8 @@ func (l *linter) checkMenuBoot() {
 // checkKeySource checks the dataset in which ZFSBootMenu looks for keys.
 func (l *linter) checkKeySource() {
 	for _, name := range l.Names() {
-		p, ok := l.Datasets[name][propKeySource]
-		if !ok || !p.Local() || p.Value == "" {
+		p := l.Datasets[name][propKeySource]
+		if !l.isLocal(name, propKeySource) || p.Value == "" {
 			continue
 		}
 		where := name + " " + propKeySource
@@ -264,7 +294,7 @@ func within(file, folder string) bool {
 // checkReadOnly checks that ZFSBootMenu does not write to the pool of a hibernated system.
 func (l *linter) checkReadOnly() {
 	for _, name := range l.Names() {
-		if p, ok := l.Datasets[name][propReadOnly]; ok && p.Local() {
+		if l.isLocal(name, propReadOnly) {
 			l.report("readonly-on-dataset", Warning, name+" "+propReadOnly,
 				propReadOnly+" is a property of the pool: on a dataset it does nothing.",
 				fmt.Sprintf("zpool set %s=on %s", propReadOnly, shell.Quote(installed.PoolOf(name))))

@@ -121,6 +121,61 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 		{mirrorMachine, func(m *machine) { m.ESPFiles["esp-2"] = map[string]string{} }, "esp-out-of-step",
 			"/dev/nvme1n1p1", ""},
 
+		// The versions of packages count where nobody asked the programs.
+		{voidMachine, func(m *machine) {
+			delete(m.Tools, "dracut")
+			m.write("etc/dracut.conf.d/10-crypt.conf", `install_items+=" /boot/volume.key /etc/crypttab "`)
+			m.image(func(i *installed.Initramfs) { i.Modules = []string{"base", "zfs"} })
+		}, "dracut-hostonly-leaves-out", "etc/dracut.conf.d/10-crypt.conf", ""},
+		{debianMachine, func(m *machine) {
+			delete(m.Tools, "zfs")
+			delete(m.Pools["rpool"].Props, propReadOnly)
+		}, "readonly-unset", "rpool " + propReadOnly, ""},
+		{grubMachine, func(m *machine) {
+			m.Tools, m.Packages["grub-efi-amd64"] = nil, "2.06-13+deb12u1"
+			m.Packages["zfsutils-linux"] = "2.3.2-2~bpo12+2"
+		}, "grub-pool-compatibility", "bpool compatibility", "zpool set compatibility=grub2-2.06 bpool"},
+		{debianMachine, func(m *machine) {
+			delete(m.Packages, "dkms")
+			m.write("etc/dkms/zfs.conf", "REMAKE_INITRD=yes\n")
+		}, "dkms-remake-initrd", "etc/dkms/zfs.conf", ""},
+
+		// The source of a property is unknown.
+		{voidMachine, func(m *machine) {
+			m.Datasets[voidRoot][propCommandLine] = installed.Property{Value: "rd.luks.uuid=" + luksID +
+				" resume=/dev/mapper/cryptswap"}
+		}, "commandline-drops-parent", voidRoot + " " + propCommandLine, ""},
+
+		// The UUID of the swap, and not of the partition around it.
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap UUID="+m.Blkid["/dev/mapper/cryptswap"]["UUID"]+" /boot/volume.key luks\n")
+		}, "crypttab-uuid-wrong", "etc/crypttab",
+			"Write the UUID that blkid shows for the LUKS partition, then xbps-reconfigure -fa."},
+		{voidMachine, func(m *machine) {
+			m.image(func(i *installed.Initramfs) {
+				i.Crypttab = new("cryptswap UUID=" + luksID + " /boot/volume.key luks,noauto\n")
+			})
+		}, "initramfs-crypttab", voidImage, "xbps-reconfigure -fa"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/swap none swap defaults 0 0\n"+
+				"UUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
+		}, "fstab-swap-closed", "etc/fstab", ""},
+
+		{unifiedMachine, func(m *machine) { delete(m.files, "etc/kernel/install.conf") }, "uki-layout",
+			"etc/kernel/install.conf", "layout=uki"},
+		{oldDebianMachine, func(m *machine) { m.Pools["rpool"].Props["compatibility"] = "openzfs-2.3-linux" },
+			"pool-compatibility-beyond-loader", "rpool compatibility", "zpool set compatibility=openzfs-2.1-linux rpool"},
+		{oldDebianMachine, func(m *machine) { m.write("etc/default/zfs", "ZPOOL_IMPORT_OPTS=\"-f\"\n") },
+			"import-forced", "etc/default/zfs", "Remove -f from ZPOOL_IMPORT_OPTS, then update-initramfs -u -k all."},
+		{debianMachine, func(m *machine) {
+			m.write("etc/systemd/system/zfs-import-scan.service.d/resume.conf", "[Unit]\nAfter=local-fs-pre.target\n"+
+				"[Service]\nExecStart=\nExecStart=/sbin/zpool import -aN -f\n")
+		}, "import-forced", "etc/systemd/system/zfs-import-scan.service.d/resume.conf", ""},
+		{voidMachine, func(m *machine) {
+			m.OS.Arch = "x86_64-musl"
+			m.write("etc/default/libc-locales", "en_US.UTF-8 UTF-8\n")
+		}, "musl-locales", "etc/default/libc-locales", "Remove it."},
+
 		// fstrim does nothing for a pool.
 		{debianMachine, func(m *machine) {
 			m.Pools["rpool"].Props["autotrim"] = "off"

@@ -129,7 +129,8 @@ func TestCleanDisks(t *testing.T) {
 		"the initial RAM disk of a kernel is unknown": change(voidMachine(), func(m *machine) {
 			m.Kernels[0].Initramfs = ""
 		}),
-		"debian 13, the version of dkms is unknown": change(debianMachine(), func(m *machine) {
+		"debian 11, the version of dkms is unknown": change(debianMachine(), func(m *machine) {
+			m.OS.Version = "11"
 			m.write("etc/dkms/zfs.conf", "REMAKE_INITRD=yes\n")
 			delete(m.Packages, "dkms")
 		}),

@@ -523,6 +523,9 @@ func (l *linter) checkFstab() {
 		case unstableName(e.source):
 			l.report("fstab-device-name", Warning, where, e.source+" names another disk if the order of the disks changes.",
 				"Write UUID= with what blkid shows for it.")
+		case e.kind == "swap" && l.neverOpened(dev):
+			l.report("fstab-swap-closed", Error, where, "Nothing opens "+dev+": this swap is not activated.",
+				"Name the device that crypttab opens.")
 		case e.kind == "swap" && l.Blkid[dev]["TYPE"] == "crypto_LUKS":
 			l.report(
 				"fstab-swap-closed",
@@ -551,6 +554,23 @@ func (l *linter) checkFstab() {
 			settingOf(l.swapDevice())+" none swap defaults 0 0",
 		)
 	}
+}
+
+// neverOpened reports whether a device of the device mapper is known not to be there, and not to be opened.
+func (l *linter) neverOpened(dev string) bool {
+	name, ok := strings.CutPrefix(dev, "/dev/mapper/")
+	return ok && len(l.Blkid) > 0 && l.Blkid[dev] == nil && len(l.crypttab()) > 0 && l.linux() && !l.isSwap(dev) &&
+		l.knowsArguments() && !names(l.kernelArguments().line, name) && !strings.HasPrefix(name, "luks-") &&
+		!l.hasType("LVM2_member") && len(l.diskSwaps()) > 0 &&
+		!slices.ContainsFunc(l.diskSwaps(), func(s installed.Swap) bool { return strings.HasPrefix(s.Device, "/dev/dm-") }) &&
+		!slices.ContainsFunc(l.crypttab(), func(e cryptEntry) bool { return e.name == name })
+}
+
+// names reports whether an argument of a kernel ends in a name.
+func names(cmdline, name string) bool {
+	return slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
+		return strings.HasSuffix(a, "="+name) || strings.HasSuffix(a, ":"+name)
+	})
 }
 
 // checkESPMount checks the options with which the ESP is mounted.

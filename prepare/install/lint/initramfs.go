@@ -266,7 +266,7 @@ func (l *linter) checkInitramfs() {
 			inside := readCrypttab(*i.Crypttab)
 			k := slices.IndexFunc(inside, func(e cryptEntry) bool { return e.name == l.resume.name })
 			switch {
-			case l.absent(l.resume.source): // crypttab-uuid-wrong
+			case l.absent(l.resume.source), l.notLUKS(*l.resume) != "": // crypttab-uuid-wrong
 			case len(inside) == 0 && l.tool == "dracut" && l.hostonly() && !slices.Contains(l.dracut().modules(), "crypt"):
 				// dracut-hostonly-leaves-out
 			case k < 0:
@@ -280,6 +280,9 @@ func (l *linter) checkInitramfs() {
 			case l.differ(inside[k].source, l.resume.source):
 				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it opens "+
 					inside[k].source+", and the system "+l.resume.source+".", l.rebuild())
+			case l.skipped(inside[k]) != "" && l.skipped(*l.resume) == "": // else crypttab-skipped
+				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: its entry has "+
+					"the option "+l.skipped(inside[k])+", with which the swap stays closed.", l.rebuild())
 			case inside[k].key != l.resume.key && inside[k].key != l.resume.keyInImage():
 				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it reads the "+
 					"key "+inside[k].key+", and the system "+l.resume.key+".", l.rebuild())
@@ -445,16 +448,10 @@ func (l *linter) checkResumeOrder() {
 	for _, unit := range []string{"zfs-import-scan.service", "zfs-import-cache.service"} {
 		folder := "etc/systemd/system/" + unit + ".d"
 		found := ""
-		// Drop-ins of a prefix hold for all units whose names begin so.
-		for _, name := range []string{unit, "zfs-import-.service", "zfs-.service", "service"} {
-			for _, f := range l.dropIns(".conf", "usr/lib/systemd/system/"+name+".d", "etc/systemd/system/"+name+".d") {
-				if found == "" && ordersResume(l.text(f)) {
-					found = f
-				}
+		for _, f := range l.unitFiles(unit) {
+			if found == "" && ordersResume(l.text(f)) {
+				found = f
 			}
-		}
-		if f := "etc/systemd/system/" + unit; ordersResume(l.text(f)) {
-			found = f
 		}
 		if found == "" {
 			lacks = append(lacks, folder)
@@ -477,6 +474,17 @@ func (l *linter) checkResumeOrder() {
 		l.report("initramfs-stale", Error, name,
 			"The initramfs lacks the drop-ins that order the import after the resume.", l.rebuild())
 	}
+}
+
+// unitFiles returns the files in which an administrator configures a unit of systemd.
+func (l *linter) unitFiles(unit string) (out []string) {
+	out = []string{"etc/systemd/system/" + unit}
+	// Drop-ins of a prefix hold for all units whose names begin so.
+	for _, name := range []string{unit, "zfs-import-.service", "zfs-.service", "service"} {
+		out = append(out,
+			l.dropIns(".conf", "usr/lib/systemd/system/"+name+".d", "etc/systemd/system/"+name+".d")...)
+	}
+	return out
 }
 
 // ordersResume reports whether a file of systemd orders its unit after the attempt to resume.

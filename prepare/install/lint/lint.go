@@ -40,7 +40,7 @@ type Finding struct {
 func Check(s installed.System, root fs.FS) []Finding {
 	l := newLinter(s, root)
 	for _, check := range []func(*linter){
-		(*linter).checkCommandLines, (*linter).checkBootEnvironments, (*linter).checkMenu,
+		(*linter).checkCommandLines, (*linter).checkForcedImport, (*linter).checkBootEnvironments, (*linter).checkMenu,
 		(*linter).checkHostID,
 		(*linter).checkSwap, (*linter).checkCrypttab, (*linter).checkMemoryLimit, (*linter).checkImages,
 		(*linter).checkInitramfs, (*linter).checkDracut, (*linter).checkInitramfsTools,
@@ -92,6 +92,10 @@ func newLinter(s installed.System, root fs.FS) *linter {
 	if root != nil {
 		l.root = &tree{FS: root}
 	}
+	l.findVersions()
+	if arch, ok := strings.CutSuffix(s.OS.Arch, "-musl"); ok { // as Void writes it
+		l.OS.Arch, l.OS.Libc = arch, "musl"
+	}
 	switch {
 	case s.Tools["dracut"] != "" || s.Packages["dracut"] != "":
 		l.tool = "dracut"
@@ -132,6 +136,46 @@ func newLinter(s installed.System, root fs.FS) *linter {
 	l.findResume()
 	l.findKeys()
 	return l
+}
+
+// programs are the packages that have the tools whose versions count.
+var programs = map[string][]string{
+	"cryptsetup": {"cryptsetup", "cryptsetup-bin"}, "dracut": {"dracut", "dracut-core"},
+	"grub": {"grub-efi-amd64", "grub-efi-amd64-bin", "grub-efi-arm64", "grub-pc", "grub-common", "grub2-common",
+		"grub2", "grub", "grub-x86_64-efi"},
+	"systemd": {"systemd"}, "util_linux": {"util-linux"}, "zfs": {"zfsutils-linux", "zfs", "zfs-lts", "zfs-utils"},
+}
+
+// findVersions takes the versions of tools that nobody asked from their packages.
+func (l *linter) findVersions() {
+	l.Tools = maps.Clone(l.Tools)
+	for tool, packages := range programs {
+		for _, name := range packages {
+			_, version, epoch := strings.Cut(l.Packages[name], ":")
+			if !epoch {
+				version = l.Packages[name]
+			}
+			if l.Tools[tool] == "" && version != "" {
+				if l.Tools == nil {
+					l.Tools = map[string]string{}
+				}
+				l.Tools[tool] = release(version)
+			}
+		}
+	}
+}
+
+// isLocal reports whether a property of a user is set on a dataset itself. Where its source is unknown, it is if the
+// parent does not have it, or another value.
+func (l *linter) isLocal(dataset, prop string) bool {
+	p, ok := l.Datasets[dataset][prop]
+	if !ok || p.Unknown || p.Source != "" {
+		return ok && !p.Unknown && p.Local()
+	}
+	parent := installed.Parent(dataset)
+	above, known := l.Datasets[parent]
+	v, inherits := above[prop]
+	return parent == "" || known && (!inherits || !v.Unknown && v.Value != p.Value)
 }
 
 // chainsMenu reports whether systemd-boot is known to start no kernel itself, and thus ZFSBootMenu: it reads no

@@ -124,8 +124,9 @@ func (l *linter) checkUnifiedImages() {
 			fix,
 		)
 	}
-	if l.tool != "mkinitcpio" && l.text("etc/kernel/install.conf") != "" && l.kernelInstall()["layout"] != "uki" &&
-		l.dracut().vars["uefi"] != "yes" {
+	// Without a configuration, kernel-install makes no unified image; programs of other distributions may.
+	installs := l.text("etc/kernel/install.conf") != "" || l.root != nil && l.OS.ID == "debian"
+	if l.tool != "mkinitcpio" && installs && l.kernelInstall()["layout"] != "uki" && l.dracut().vars["uefi"] != "yes" {
 		l.report(
 			"uki-layout",
 			Warning,
@@ -157,7 +158,11 @@ func (l *linter) wantedArguments() string {
 // kernelInstall returns the settings of kernel-install.
 func (l *linter) kernelInstall() map[string]string {
 	vars := map[string]string{}
-	for _, f := range append([]string{"etc/kernel/install.conf"},
+	file := "usr/lib/kernel/install.conf"
+	if l.exists("etc/kernel/install.conf") { // which replaces that one
+		file = "etc/kernel/install.conf"
+	}
+	for _, f := range append([]string{file},
 		l.dropIns(".conf", "usr/lib/kernel/install.conf.d", "etc/kernel/install.conf.d")...) {
 		assignments(l.text(f), vars)
 	}
@@ -440,7 +445,9 @@ func (l *linter) checkDebian() {
 				"does not start it.", "rm /"+policy)
 	}
 	for _, f := range append(files(l.root, "etc/dkms", ".conf"), files(l.root, "etc/dkms/framework.conf.d", ".conf")...) {
-		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && atLeast(l.Packages["dkms"], "3") {
+		// Debian 12 and 13 have version 3.
+		ignores := atLeast(l.Packages["dkms"], "3") || len(numbers(l.Packages["dkms"])) == 0 && atLeast(l.OS.Version, "12")
+		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && ignores {
 			l.report("dkms-remake-initrd", Info, f,
 				"dkms ignores REMAKE_INITRD since version 3: the hooks of the kernel's package rebuild the initramfs.",
 				"Remove it, and check that "+l.rebuild()+" ran after the last build of the module.")

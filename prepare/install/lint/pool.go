@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -107,6 +106,11 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
 				"The next zpool upgrade enables features up to %s, which %s does not know.", set, reader),
 				"zpool set compatibility="+shell.Quote("openzfs-"+majorMinor(version)+"-linux", name))
+		} else if system := l.Tools["zfs"]; ok && older(system, set) {
+			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
+				"OpenZFS %s of the system does not have the set %s: zpool upgrade cannot follow it.", system,
+				p.Props["compatibility"]),
+				"zpool set compatibility="+shell.Quote("openzfs-"+majorMinor(system)+"-linux", name))
 		}
 	}
 }
@@ -305,12 +309,6 @@ func (l *linter) checkGRUB() {
 		return
 	}
 	version := l.Tools["grub"]
-	if version == "" {
-		for _, n := range []string{"grub-efi-amd64", "grub-efi-amd64-bin", "grub-efi-arm64", "grub-pc", "grub-common",
-			"grub2-common", "grub2", "grub", "grub-x86_64-efi"} {
-			version = cmp.Or(version, l.Packages[n])
-		}
-	}
 	known, set := grub212, "grub2"
 	if older(version, "2.12") {
 		known = grub206

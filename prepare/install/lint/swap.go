@@ -349,13 +349,17 @@ func (l *linter) checkCrypttab() {
 		case e.random() && (tag == "UUID" || tag == "LABEL") && !e.hasOffset():
 			l.report("crypttab-uuid-wrong", Error, where, "The first start overwrites "+e.source+
 				" with random data: "+e.name+" is not opened again.", "Write PARTUUID= with what blkid shows for the partition.")
-		case l.absent(e.source) && (isResume || !e.has("noauto") && !e.has("nofail")):
+		case (l.absent(e.source) || l.notLUKS(e) != "") && (isResume || !e.has("noauto") && !e.has("nofail")):
+			why, partition := "No device is "+e.source, "partition"
+			if kind := l.notLUKS(e); kind != "" {
+				why, partition = e.source+" is not an encrypted partition, but "+kind, "LUKS partition"
+			}
 			l.report(
 				"crypttab-uuid-wrong",
 				Error,
 				where,
-				"No device is "+e.source+": "+e.name+" is not opened.",
-				then("Write the UUID that blkid shows for the partition"),
+				why+": "+e.name+" is not opened.",
+				then("Write the UUID that blkid shows for the "+partition),
 			)
 		}
 	}
@@ -364,17 +368,11 @@ func (l *linter) checkCrypttab() {
 		l.checkSwapInCrypttab()
 		return
 	}
-	var skipped []string
-	for _, o := range []string{"swap", "noauto", "tmp"} {
-		if e.has(o) && l.tool != "initramfs-tools" { // which ignores them
-			skipped = append(skipped, o)
-		}
-	}
-	if len(skipped) > 0 {
+	if skipped := l.skipped(*e); skipped != "" {
 		l.report("crypttab-skipped", Error, where, fmt.Sprintf(
 			"The initramfs skips an entry with the option %s: the swap stays closed, and the system does not resume.",
-			strings.Join(skipped, ", "),
-		), fmt.Sprintf("Remove %s, then %s.", strings.Join(skipped, ","), l.rebuild()))
+			skipped,
+		), fmt.Sprintf("Remove %s, then %s.", skipped, l.rebuild()))
 	}
 	if l.tool == "dracut" && l.hostonly() && older(l.Tools["dracut"], "106") && !e.has("force") &&
 		!(e.has("x-initrd.attach") && atLeast(l.Tools["dracut"], "103")) {
@@ -386,6 +384,26 @@ func (l *linter) checkCrypttab() {
 		l.report("key-file-missing", Error, where, "There is no "+e.key+".",
 			"Put the key there, or correct the path, then "+l.rebuild()+".")
 	}
+}
+
+// skipped returns the options of an entry for which the initramfs skips it.
+func (l *linter) skipped(e cryptEntry) string {
+	return strings.Join(slices.DeleteFunc([]string{"swap", "noauto", "tmp"}, func(o string) bool {
+		return !e.has(o) || l.tool == "initramfs-tools" // which ignores them
+	}), ",")
+}
+
+// notLUKS returns what the source of an entry of crypttab is, "" if it may be encrypted.
+func (l *linter) notLUKS(e cryptEntry) string {
+	kind := l.Blkid[l.deviceOf(e.source)]["TYPE"]
+	if kind == "crypto_LUKS" || e.random() || slices.ContainsFunc(e.options, func(o string) bool {
+		name, _, _ := strings.Cut(o, "=")
+		return slices.Contains([]string{"plain", "header", "bitlk", "fvault2", "loopaes"}, name) ||
+			strings.HasPrefix(name, "tcrypt")
+	}) {
+		return ""
+	}
+	return kind
 }
 
 // checkSwapInCrypttab checks that something opens the encrypted swap.
