@@ -176,6 +176,13 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			m.write("etc/default/libc-locales", "en_US.UTF-8 UTF-8\n")
 		}, "musl-locales", "etc/default/libc-locales", "Remove it."},
 
+		// One build made all images.
+		{voidMachine, func(m *machine) {
+			m.kernel("6.12.10_1", "boot/vmlinuz-6.12.10_1", "boot/initramfs-6.12.10_1.img")
+			m.hostid(0x1234abcd, "0x1234abcd")
+			m.image(func(i *installed.Initramfs) { i.Modules = []string{"base", "zfs"} })
+		}, "initramfs-lacks-module", "boot/initramfs-6.12.10_1.img", "xbps-reconfigure -fa"},
+
 		// fstrim does nothing for a pool.
 		{debianMachine, func(m *machine) {
 			m.Pools["rpool"].Props["autotrim"] = "off"

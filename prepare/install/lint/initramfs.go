@@ -66,7 +66,7 @@ func (l *linter) checkDracut() {
 	if len(c.joined) > 0 {
 		return
 	}
-	var unset []string // that the configuration must add, and does not
+	var added, unset []string // unset are those that the configuration must add, and does not
 	omitted := strings.Fields(c.vars["omit_dracutmodules"])
 	for _, m := range l.needs() {
 		switch {
@@ -76,9 +76,10 @@ func (l *linter) checkDracut() {
 		case l.hostonly() && m != "zfs" && !slices.Contains(c.modules(), m):
 			unset = append(unset, m)
 		default:
-			l.checkModule(m)
+			added = append(added, m)
 		}
 	}
+	l.checkImageModules(added)
 	if len(unset) > 0 {
 		l.report("dracut-hostonly-leaves-out", Error, l.cryptConfig("add_dracutmodules"), fmt.Sprintf(
 			"dracut builds for this host only, and leaves out what the running system did not need to start: %s is not "+
@@ -102,34 +103,31 @@ func (l *linter) cryptConfig(variable string) string {
 	return c.where(variable)
 }
 
-// checkModule checks that the images have a module that they should have.
-func (l *linter) checkModule(m string) {
+// checkImageModules checks that the images have modules that they should have.
+func (l *linter) checkImageModules(modules []string) {
 	for _, name := range l.images() {
 		i := l.Initramfs[name]
-		if len(i.Modules) == 0 || slices.Contains(i.Modules, m) || m == "zfs" && isUnset(i.ZFSModule) {
-			continue
+		if len(i.Modules) == 0 {
+			continue // unknown
 		}
-		if m == "crypt" && slices.Contains(i.Modules, "systemd-cryptsetup") {
-			continue
+		var lacks []string
+		for _, m := range modules {
+			switch {
+			case slices.Contains(i.Modules, m), m == "zfs" && isUnset(i.ZFSModule):
+			case m == "crypt" && (slices.Contains(i.Modules, "systemd-cryptsetup") || l.lacksSystemdCryptsetup()):
+				// The second one is a finding of checkDebian.
+			case m == "crypt" && len(l.Packages) > 0 && l.Tools["cryptsetup"] == "" && l.Packages["systemd-cryptsetup"] == "":
+				l.report("cryptsetup-missing", Error, "packages",
+					"dracut adds the module crypt only if cryptsetup is installed: the swap stays closed.",
+					"Install cryptsetup, then "+l.rebuild())
+			default:
+				lacks = append(lacks, m+", which "+moduleUse[m])
+			}
 		}
-		if m == "crypt" && l.lacksSystemdCryptsetup() {
-			return // checkDebian says so
+		if len(lacks) > 0 {
+			l.report("initramfs-lacks-module", Error, name, "The initramfs lacks the module "+
+				strings.Join(lacks, ", and ")+".", l.rebuild())
 		}
-		if m == "crypt" && len(l.Packages) > 0 && l.Tools["cryptsetup"] == "" &&
-			l.Packages["cryptsetup"] == "" && l.Packages["cryptsetup-bin"] == "" &&
-			l.Packages["systemd-cryptsetup"] == "" {
-			l.report("cryptsetup-missing", Error, "packages",
-				"dracut adds the module crypt only if cryptsetup is installed: the swap stays closed.",
-				"Install cryptsetup, then "+l.rebuild())
-			continue
-		}
-		l.report(
-			"initramfs-lacks-module",
-			Error,
-			name,
-			fmt.Sprintf("The initramfs lacks the module %s, which %s.", m, moduleUse[m]),
-			l.rebuild(),
-		)
 	}
 }
 

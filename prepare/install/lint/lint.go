@@ -62,6 +62,7 @@ func Check(s installed.System, root fs.FS) []Finding {
 				!isKey(l.allKeys(), "/"+f.Where)
 		})
 	}
+	l.mergeEqual()
 	rank := []Severity{Error, Warning, Info}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int {
 		return cmp.Compare(slices.Index(rank, a.Severity), slices.Index(rank, b.Severity))
@@ -274,6 +275,27 @@ func (l *linter) report(name string, s Severity, where, why, fix string) {
 	}
 	l.findings = append(l.findings, Finding{name, where, s, why, fix})
 }
+
+// mergeEqual makes one finding of those that differ only in their place, such as the images of two kernels.
+func (l *linter) mergeEqual() {
+	var merged []Finding
+	for _, f := range l.findings {
+		i := slices.IndexFunc(merged, func(m Finding) bool {
+			why, _, _ := strings.Cut(m.Why, alsoAt)
+			return m.Name == f.Name && m.Fix == f.Fix && why == f.Why
+		})
+		switch {
+		case i < 0 || f.Name == "file-unreadable":
+			merged = append(merged, f)
+		case merged[i].Where != f.Where:
+			merged[i].Why += alsoAt + f.Where + "."
+		}
+	}
+	l.findings = merged
+}
+
+// alsoAt begins another place of a finding.
+const alsoAt = " The same holds for "
 
 // encryptionRoot returns the dataset whose key opens a dataset, "" if it is not encrypted.
 func (l *linter) encryptionRoot(dataset string) string {
