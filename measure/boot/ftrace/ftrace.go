@@ -8,9 +8,10 @@
 //	18.024589 |   0)   swapper-1    | + 21.787 us   |    }
 //
 // The time of a line with {, and of one with ;, is that of the call, and the time of one with
-// } that of the return.
+// } that of the return. The options funcgraph-args, funcgraph-retval and funcgraph-retaddr add
+// arguments between the parentheses, and comments at the end of a line.
 //
-// Source: Documentation/trace/ftrace.rst of Linux 6.1.
+// Source: Documentation/trace/ftrace.rst of Linux 6.1, and kernel/trace/trace_functions_graph.c.
 package ftrace
 
 import (
@@ -90,15 +91,19 @@ type graph struct {
 	on      map[string]string // the task of each CPU, as far as switches tell
 	r       bootmodel.Recording
 	skipped boot.Skipped
-	strays  int // returns from functions that were called before the trace
+	strays  int // returns from functions whose call is in no line
+	endless int // calls of functions whose return is in no line
 }
 
 // task is a thread, or a CPU of which nobody knows what it runs.
 type task struct {
 	track int
-	open  []int // spans
+	open  []call
 	free  int64 // when the last function ended that was called from the innermost open one
 }
+
+// call is a function that has not returned.
+type call struct{ span, depth int }
 
 // maxDepth bounds the stack of a task. The kernel's is 50.
 const maxDepth = 1000
@@ -177,7 +182,7 @@ func (g *graph) addCall(t *task, e entry) {
 	start := max(e.at, t.free)
 	s := bootmodel.Span{Name: e.function, Arg: e.module, Track: t.track, Parent: -1, Start: start, End: start, Open: true}
 	if n := len(t.open); n > 0 {
-		s.Parent = t.open[n-1]
+		s.Parent = t.open[n-1].span
 	}
 	t.free = start
 	if e.kind == leaf {
@@ -185,22 +190,30 @@ func (g *graph) addCall(t *task, e entry) {
 		t.free = s.End
 		g.latest = max(g.latest, s.End)
 	} else {
-		t.open = append(t.open, len(g.r.Spans))
+		t.open = append(t.open, call{len(g.r.Spans), e.depth})
 	}
 	g.r.Spans = append(g.r.Spans, s)
 }
 
-// endCall ends the innermost function.
+// endCall ends the innermost function that is as deep as the return. If the call is in no line, no
+// function ends. Functions that are deeper have no return in the trace; they end here.
 func (g *graph) endCall(t *task, e entry) {
 	n := len(t.open)
-	if n == 0 {
+	for n > 0 && t.open[n-1].depth > e.depth {
+		n--
+	}
+	if n == 0 || t.open[n-1].depth < e.depth {
 		g.strays++
 		return
 	}
-	s := &g.r.Spans[t.open[n-1]]
-	s.Open, s.End = false, max(e.at, t.free)
-	t.free, t.open = s.End, t.open[:n-1]
-	g.latest = max(g.latest, s.End)
+	end := max(e.at, t.free)
+	for _, c := range t.open[n-1:] {
+		g.r.Spans[c.span].End = end
+	}
+	g.r.Spans[t.open[n-1].span].Open = false
+	g.endless += len(t.open) - n
+	t.free, t.open = end, t.open[:n-1]
+	g.latest = max(g.latest, end)
 }
 
 // noteLostEvents notes that a CPU lost events: nobody knows what ended meanwhile.
@@ -215,8 +228,8 @@ func (g *graph) noteLostEvents(text string) {
 
 // cutOpenCalls ends what is open, where the task was seen last.
 func (g *graph) cutOpenCalls(t *task) {
-	for _, i := range t.open {
-		g.r.Spans[i].End = max(g.latest, t.free)
+	for _, c := range t.open {
+		g.r.Spans[c.span].End = max(g.latest, t.free)
 	}
 	if len(t.open) > 0 {
 		t.free = max(g.latest, t.free)
@@ -240,9 +253,16 @@ func (g *graph) finishRecording() (bootmodel.Recording, error) {
 		g.cutOpenCalls(t)
 	}
 	g.r.Notes = append(g.r.Notes, g.skipped.Notes(name)...)
-	if g.strays > 0 {
-		g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions were "+
-			"called before the trace begins and return in it; they were left out.", g.strays)})
+	for _, n := range []struct {
+		count int
+		text  string
+	}{
+		{g.strays, "Returns without a call in the trace, which were left out: %d."},
+		{g.endless, "Calls without a return in the trace, which end with the function that called them: %d."},
+	} {
+		if n.count > 0 {
+			g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf(n.text, n.count)})
+		}
 	}
 	g.r.Marks = append(g.r.Marks, bootmodel.Mark{Name: bootmodel.MarkLog, At: g.first, UncertaintyNS: &resolution,
 		How: "the first line of the trace"})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot/boottest"
 )
 
@@ -29,17 +30,62 @@ CPU:0 [LOST 12 EVENTS]
     1.000021 |   0)               |  f() {
 `
 
-func TestGraphsAreSpans(t *testing.T) {
-	r, err := New().Read("x", []byte(graphs))
+// spansOf lists the spans of a trace.
+func spansOf(t *testing.T, text string) (got []string, r bootmodel.Recording) {
+	t.Helper()
+	r, err := New().Read("x", []byte(text))
 	boottest.Check(t, New(), "x", r, err)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string
 	for _, s := range r.Spans {
 		got = append(got, fmt.Sprintf("%s %d+%d<%d on %s %v", s.Label(), s.Start-1e9, s.End-s.Start, s.Parent,
 			r.Tracks[s.Track].ID, s.Open))
 	}
+	return got, r
+}
+
+// extended has the arguments of funcgraph-args and the comments of funcgraph-retaddr and -retval.
+const extended = `# tracer: function_graph
+    1.000001 |   0)   init-1      |               |  a(fn=0xffffffff81000000, level=6) {
+    1.000002 |   0)   init-1      |   1.750 us    |    b [virtio](dev=0x0); /* <-a+0x50/0x300 ret=0x0 */
+    1.000004 |   0)   init-1      |   0.500 us    |    c(); /* = -19 */
+    1.000005 |   0)   init-1      |               |    d() { /* <-a+0x50/0x300 */
+    1.000006 |   0)   init-1      |   1.000 us    |    } /* d ret=0x0 */
+    1.000008 |   0)   init-1      |   7.000 us    |  } /* a = 0x0 */
+`
+
+func TestArgumentsAndReturnValues(t *testing.T) {
+	got, r := spansOf(t, extended)
+	want := "a 1000+7000<-1 on 1 false\nb virtio 2000+1750<0 on 1 false\nc 4000+500<0 on 1 false\n" +
+		"d 5000+1000<0 on 1 false"
+	if strings.Join(got, "\n") != want || len(r.Notes) > 0 {
+		t.Errorf("%s\nwant\n%s\nnotes %+v", strings.Join(got, "\n"), want, r.Notes)
+	}
+}
+
+// A line that is missing changes no time of the functions around it.
+func TestAMissingLineShiftsNothing(t *testing.T) {
+	for _, tt := range []struct{ line, want, note string }{
+		{"    d() {", "a 1000+7000<-1 on 1 false", "Returns without a call in the trace, which were left out: 1."},
+		{"    } /* d", "a 1000+7000<-1 on 1 false, d 5000+3000<0 on 1 true", "Calls without a return"},
+		{"  a(", "d 5000+1000<-1 on 1 false", "Returns without a call in the trace, which were left out: 1."},
+	} {
+		var kept []string
+		for line := range strings.Lines(extended) {
+			if !strings.Contains(line, "|"+tt.line) && !strings.Contains(line, ");") {
+				kept = append(kept, line)
+			}
+		}
+		got, r := spansOf(t, strings.Join(kept, ""))
+		if strings.Join(got, ", ") != tt.want || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0].Text, tt.note) {
+			t.Errorf("without %q: %q, want %q; notes %+v", tt.line, got, tt.want, r.Notes)
+		}
+	}
+}
+
+func TestGraphsAreSpans(t *testing.T) {
+	got, r := spansOf(t, graphs)
 	want := `a 2000+4000<-1 on 1 false
 other virtio 3000+1250<-1 on 70 false
 b 3000+1750<0 on 1 false
@@ -70,4 +116,4 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
-func FuzzFtrace(f *testing.F) { boottest.Fuzz(f, New(), graphs) }
+func FuzzFtrace(f *testing.F) { boottest.Fuzz(f, New(), graphs, extended) }

@@ -24,6 +24,7 @@ type entry struct {
 	cpu, task        string
 	took             int64 // nanoseconds, of a leaf
 	kind             kind
+	depth            int // blanks before the function: the kernel indents what a function calls
 	function, module string
 	comment          string
 }
@@ -46,18 +47,22 @@ func parseLine(text string) (e entry, problem string) {
 		e.task = boot.ValidText(took)
 		took = strings.TrimSpace(parts[len(parts)-2])
 	}
-	function := strings.TrimSpace(parts[len(parts)-1])
+	column := parts[len(parts)-1]
+	function := strings.TrimSpace(column)
+	e.depth = len(column) - len(strings.TrimLeft(column, " "))
+	call, _, _ := strings.Cut(function, " /*") // funcgraph-retval and funcgraph-retaddr write comments
+	call, arguments, _ := strings.Cut(call, "(")
 	switch {
 	case strings.HasPrefix(function, "/*"):
 		e.comment = cmp.Or(boot.ValidText(strings.TrimSpace(strings.Trim(function, "/*"))), "comment")
 	case strings.HasPrefix(function, "}"):
 		e.kind = leave
-	case strings.HasSuffix(function, "() {"):
+	case strings.HasSuffix(arguments, ") {"):
 		e.kind = enter
-		e.function, e.module = splitModule(strings.TrimSuffix(function, "() {"))
-	case strings.HasSuffix(function, "();"):
+		e.function, e.module = splitModule(call)
+	case strings.HasSuffix(arguments, ");"):
 		e.kind = leaf
-		e.function, e.module = splitModule(strings.TrimSuffix(function, "();"))
+		e.function, e.module = splitModule(call)
 		if e.took, ok = duration(took); !ok {
 			return e, "the function has no duration in microseconds"
 		}
