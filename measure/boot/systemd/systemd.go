@@ -170,7 +170,7 @@ func recordingOf(m block, units []block) bootmodel.Recording {
 	if open {
 		end = m.micros[userspace]
 		for _, u := range units {
-			end = max(end, u.micros[inactiveExit], u.micros[activeEnter])
+			end = max(end, u.micros[inactiveExit], cmp.Or(u.micros[activeEnter], u.micros[inactiveEnter]))
 		}
 		note := bootmodel.Note{Source: name, Text: "The startup had not finished when the properties were read."}
 		if _, ok := m.micros[finish]; !ok {
@@ -185,7 +185,7 @@ func recordingOf(m block, units []block) bootmodel.Recording {
 		return cmp.Compare(a.micros[inactiveExit],
 			b.micros[inactiveExit])
 	})
-	late, unknown := 0, 0
+	late, unknown, cut := 0, 0, 0
 	for _, u := range units {
 		if u.micros[inactiveExit] > end {
 			late++
@@ -195,12 +195,18 @@ func recordingOf(m block, units []block) bootmodel.Recording {
 			unknown++
 			continue
 		}
-		addUnit(&r, u, end)
+		if addUnit(&r, u, end) {
+			cut++
+		}
 	}
 	if unknown > 0 {
 		r.Notes = append(r.Notes, bootmodel.Note{Source: name, Lost: true,
 			Text: fmt.Sprintf("The file does not say when %d of "+
 				"the units were active; they were left out.", unknown)})
+	}
+	if cut > 0 {
+		r.Notes = append(r.Notes, bootmodel.Note{Source: name,
+			Text: fmt.Sprintf("Units that were active or ended only after the startup, which bakeoff cuts at its end: %d", cut)})
 	}
 	if late > 0 {
 		r.Notes = append(r.Notes, bootmodel.Note{Source: name,
@@ -250,11 +256,12 @@ const MarkFirmwareStart = "firmware start"
 // micro is the error of the times: they are whole microseconds.
 var micro = 1000.0
 
-// addUnit adds a unit that was started before end.
-func addUnit(r *bootmodel.Recording, u block, end int64) {
+// addUnit adds a unit that was started before end. It reports whether it cut the span at end: systemd
+// overwrites times when it starts a unit again, so that the two may be of different starts.
+func addUnit(r *bootmodel.Recording, u block, end int64) (cut bool) {
 	start := u.micros[inactiveExit]
 	if start == 0 || u.id == "" {
-		return
+		return false
 	}
 	s := bootmodel.Span{Name: u.id, Parent: -1, Track: len(r.Tracks), Start: start}
 	switch active, gone := u.micros[activeEnter], u.micros[inactiveEnter]; {
@@ -262,7 +269,7 @@ func addUnit(r *bootmodel.Recording, u block, end int64) {
 		r.Marks = append(r.Marks, bootmodel.Mark{Name: u.id, At: start, UncertaintyNS: &micro,
 			How: "the unit was active at " +
 				"once"})
-		return
+		return false
 	case active > start:
 		s.End = active
 	case gone >= start:
@@ -270,6 +277,10 @@ func addUnit(r *bootmodel.Recording, u block, end int64) {
 	default:
 		s.End, s.Open = max(end, start), true
 	}
+	if cut = s.End > end; cut {
+		s.End, s.Open = end, true
+	}
 	r.Tracks = append(r.Tracks, bootmodel.Track{Name: u.id, Parent: 0, Kind: bootmodel.KindProcess})
 	r.Spans = append(r.Spans, s)
+	return cut
 }

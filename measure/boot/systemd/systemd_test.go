@@ -79,6 +79,42 @@ stuck.service 500-900 true on stuck.service
 	}
 }
 
+// again has a unit that was active before the startup finished and after, and one that ended after it.
+const again = `UserspaceTimestampMonotonic=2000000
+FinishTimestampMonotonic=5000000
+
+Id=b.service
+InactiveExitTimestampMonotonic=2600000
+ActiveEnterTimestampMonotonic=93100000
+
+Id=c.service
+InactiveExitTimestampMonotonic=2700000
+ActiveEnterTimestampMonotonic=0
+InactiveEnterTimestampMonotonic=7000000
+`
+
+func TestUnitsEndWithTheStartup(t *testing.T) {
+	for text, want := range map[string]string{
+		again: "b.service 2600000-5000000 true, c.service 2700000-5000000 true, Units that were active or ended only " +
+			"after the startup, which bakeoff cuts at its end: 2",
+		strings.Replace(again, "=5000000", "=0", 1): "b.service 2600000-93100000 false, " +
+			"c.service 2700000-7000000 false, The startup had not finished when the properties were read.",
+	} {
+		r, err := New().Read("x", []byte(text))
+		boottest.Check(t, New(), "x", r, err)
+		var got []string
+		for _, s := range r.Spans[1:] {
+			got = append(got, fmt.Sprintf("%s %d-%d %v", s.Name, s.Start, s.End, s.Open))
+		}
+		for _, n := range r.Notes {
+			got = append(got, n.Text)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%q, want %s (%v)", got, want, err)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	boottest.Mistakes(t, New(), map[string]string{
 		"x:1: the file is empty":                    "\n",
@@ -113,4 +149,4 @@ func TestDamagedPropertiesAreLeftOut(t *testing.T) {
 	}
 }
 
-func FuzzSystemd(f *testing.F) { boottest.Fuzz(f, New(), show) }
+func FuzzSystemd(f *testing.F) { boottest.Fuzz(f, New(), show, again) }
