@@ -116,8 +116,9 @@ var otherKinds = []struct {
 		"the picture of systemd-analyze plot", propertiesOfSystemd},
 	{`^\s*\[\s*\{\s*"name"\s*:\s*"[^"]+"\s*,\s*"activat(ed|ing)"`, "the JSON of systemd-analyze plot",
 		propertiesOfSystemd},
-	{`^(Startup finished in |The time when unit became active |\s*([0-9]+min )?[0-9.]+m?s [^ ]+\.(service|device|mount|` +
-		`socket|target|swap)\n)`, "an output of systemd-analyze", propertiesOfSystemd},
+	{`^(Startup finished in |The time (when|after the) unit |Bootup is not yet finished|Manager: systemd |` +
+		`\s*([0-9]+(h|min) )*[0-9.]+[mu]?s [^ ]+\.(service|device|mount|automount|socket|target|swap|timer|path|slice|` +
+		`scope)\r?\n)`, "an output of systemd-analyze", propertiesOfSystemd},
 	{`^# tracer: `, "a trace of another tracer", "boot with ftrace=function_graph; see docs/special/boot.md"},
 	{`^(CPU +ID|dtrace: )`, "an output of DTrace", "record debug.tslog; see docs/special/boot.md"},
 	{`^version *= *bootchart|^#? ?[0-9]+\ncpu +[0-9]`, "a log of bootchart", "record the log of the " +

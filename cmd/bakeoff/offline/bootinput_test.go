@@ -20,6 +20,11 @@ func TestOtherKindsOfFilesAreNamed(t *testing.T) {
 		"Startup finished in 1.2s (kernel)": "an output of systemd-analyze",
 		"1min 2.345s a.service\n":           "an output of systemd-analyze",
 		" 200ms dev-vda1.device\n":          "an output of systemd-analyze",
+		"512us foo.timer\n100us bar.path\n": "an output of systemd-analyze",
+		"The time after the unit is active or started is printed after the \"@\" character.\n": "an output of systemd-analyze",
+		"Bootup is not yet finished (org.freedesktop.systemd1.Manager.FinishTimestampMonotonic=0).\n": "an output of " +
+			"systemd-analyze",
+		"Manager: systemd 252 (252.22-1~deb12u1)\nTimestamp firmware: 9.1s\n":     "an output of systemd-analyze",
 		`[{"name":"a.service","activated":1,"activating":0}]`:                     "the JSON of systemd-analyze plot",
 		"<?xml version=\"1.0\"?>\n<!DOCTYPE svg PUBLIC \"x\">\n<svg><!-- systemd": "the picture of systemd-analyze plot",
 		"# tracer: nop\n": "a trace of another tracer",
