@@ -87,6 +87,12 @@ func TestFrontMatterOfOthersIsRefused(t *testing.T) {
 		"UTF-16":                  "\xff\xfe-\x00-\x00-\x00\n\x00d\x00",
 		"broken YAML":             "---\ntags:\n  - [a\n---\n",
 		"TOML in YAML":            "---\ntitle: Secret\ndraft = true\n---\nText\n",
+		"a flow mapping":          "---\n{title: Secret, draft: true}\n---\nText\n",
+		"a broken flow mapping":   "---\n# x\n{title: Secret, draft: true\n---\nText\n",
+		"a flow mapping, typed":   "---\n!!map {title: Secret, draft: true}\n---\nText\n",
+		"a key after ?":           "---\n? draft\n: true\n---\nText\n",
+		"a merged key":            "---\n<<: {draft: true}\ntitle: Secret\n---\nText\n",
+		"a key with an escape":    "---\n\"dr\\u0061ft\": true\n---\nText\n",
 		"indented by a tab":       "---\ntitle: Secret\n\tdraft: true\n---\nText\n",
 		"TOML after U+200B":       "\u200b+++\ndraft = true\n+++\nText\n",
 		"U+2060 without a fence":  "\u2060draft: true\n\nText\n",
@@ -156,7 +162,7 @@ func TestQuotedValues(t *testing.T) {
 	for value, want := range map[string]string{
 		`"a: b # c"   # comment`: "a: b # c", `'a' # b`: "a", `'it''s'`: "it's", `"\u00e9 \"q\""`: `é "q"`,
 		`"C:\dir"`: `C:\dir`, `C# tips`: "C# tips", `no #1`: "no #1", `'a' and 'b'`: "'a' and 'b'", `"a" b`: `"a" b`,
-		`'`: "'", `'a''`: "'a''",
+		`'`: "'", `'a''`: "'a''", `A # c`: "A", `A #`: "A", `[b] and c`: "[b] and c",
 	} {
 		d, err := Parse([]byte("---\ntitle: "+value+"\ndate: 2026-01-17\ntags:\n- a\n- # b\n---\nText\n"), source)
 		if err != nil || d.Title != want || len(d.Tags) != 1 {
@@ -277,5 +283,24 @@ func TestWarningsAboutTheText(t *testing.T) {
 		if got := strings.Join(d.Warnings, "\n"); err != nil || (got == "") != (want == "") || !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}
+	}
+}
+
+// A comment after a value is no part of it, and Front quotes a value that looks like one.
+func TestCommentsAfterValues(t *testing.T) {
+	d, err := Parse([]byte("---\ntitle: A # c\ndate: 2026-01-17 #when\nlastmod: 2026-01-18 # x\ntags: [a, 'b #1'] # c\n"+
+		"description: x # y\nexpirydate: # never\n---\nhi\n"), source)
+	if err != nil || d.Title != "A" || d.Date.Day() != 17 || d.Updated.Day() != 18 || strings.Join(d.Tags, "|") != "a|b #1" ||
+		d.Description != "x" || len(d.Warnings) > 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+	d, err = Parse([]byte("---\ntags: a, b # c\n---\nhi\n"), source)
+	if err != nil || strings.Join(d.Tags, "|") != "a|b" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	var f Front
+	f.Field("title", "A # c")
+	if d, err = Parse([]byte(f.String()), source); err != nil || d.Title != "A # c" {
+		t.Errorf("%+v, %v", d, err)
 	}
 }

@@ -2,6 +2,7 @@ package content
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,9 +24,10 @@ type field struct {
 
 // fieldsOf groups the lines of front matter: one that is indented, or an item of a list,
 // belongs to the key before it. A line that is not a field and makes a draft in another form is
-// an error.
+// an error, and so is a key that only YAML sees.
 func fieldsOf(front []string) (out []field, err error) {
-	open := 0 // brackets of a value that has not ended
+	open := 0    // brackets of a value that has not ended
+	odd := false // a line may be a key of YAML in another form
 	for i, l := range front {
 		text := strings.TrimSpace(l)
 		key, value, ok := strings.Cut(l, ":")
@@ -38,13 +40,18 @@ func fieldsOf(front []string) (out []field, err error) {
 		switch {
 		case strings.HasPrefix(text, "#"):
 			continue
+		case flowMap.MatchString(text):
+			return nil, fault.WithFix(fault.New(fault.Invalid, "line %d begins a map in braces, and bakeoff reads one key "+
+				"in each line", i+2), "write each key in a line of its own, such as title: …, or run bakeoff site import FOLDER SITE")
 		case !ok && hides.MatchString(visible(l)):
 			return nil, fault.WithFix(fault.New(fault.Invalid, "line %d has no colon (%s)", i+2, safetext.Clip(
 				safetext.Line(text), 40)), "write draft: true, or remove the line")
 		case !ok:
+			odd = true
 			continue
 		}
-		f := field{key: keyName(key), value: strings.TrimSpace(value), line: i + 2}
+		odd = odd || !plainKey.MatchString(key)
+		f := field{key: keyName(key), value: withoutComment(strings.TrimSpace(value)), line: i + 2}
 		if open = 0; strings.HasPrefix(f.value, "[") || strings.HasPrefix(f.value, "{") {
 			open = brackets(f.value)
 		}
@@ -56,7 +63,49 @@ func fieldsOf(front []string) (out []field, err error) {
 			out[i].more = more
 		}
 	}
-	return out, nil
+	if odd {
+		err = unseenKey(front, out)
+	}
+	return out, err
+}
+
+// flowMap is the beginning of a map in braces, with its tag or anchor.
+var flowMap = lazy.Compile(`^([!&]\S*\s+)*\{`)
+
+// plainKey is a key that YAML and bakeoff read alike.
+var plainKey = lazy.Compile(`^[A-Za-z_][A-Za-z0-9_ -]*$`)
+
+// unseenKey is an error if YAML reads a key from the lines that is none of the fields: one after
+// a question mark, or one that is merged. Lines that are not YAML have none.
+func unseenKey(front []string, fields []field) error {
+	var all map[string]any
+	if yaml.Unmarshal([]byte(strings.Join(front, "\n")), &all) != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		name := keyName(key)
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.key == name }) {
+			return fault.WithFix(fault.New(fault.Invalid, "YAML reads the key %s in a form that bakeoff does not read",
+				safetext.Clip(safetext.Line(key), 40)), "write it in a line of its own, such as title: …")
+		}
+	}
+	return nil
+}
+
+// comment is one of YAML after a value. Without a space after it, the character is text, as in
+// "We are #1", which BSSG shows.
+var comment = lazy.Compile(`\s+#(\s.*)?$`)
+
+// withoutComment returns a value without the comment after it. YAML decides where a value in
+// quotes or brackets ends.
+func withoutComment(value string) string {
+	if value != "" && strings.ContainsAny(value[:1], "\"'[{") {
+		return value
+	}
+	if at := comment.FindStringIndex(value); at != nil {
+		return value[:at[0]]
+	}
+	return value
 }
 
 // keyName is the name of a key. A character other than a letter does not make another key of one
@@ -107,9 +156,9 @@ func brackets(l string) int {
 	return strings.Count(l, "[") + strings.Count(l, "{") - strings.Count(l, "]") - strings.Count(l, "}")
 }
 
-// likeYAML are values in quotes that differ from what is between the quotes: with a comment after
-// them, or the number of a character.
-var likeYAML = lazy.Compile(`^("(\\.|[^"\\])*"|'[^']*')\s+#|^".*\\u[0-9a-fA-F]{4}.*"$`)
+// likeYAML are values in quotes or brackets that differ from what is between them: with a comment
+// after them, or the number of a character.
+var likeYAML = lazy.Compile(`^("(\\.|[^"\\])*"|'[^']*'|\[.*\])\s+#|^".*\\u[0-9a-fA-F]{4}.*"$`)
 
 // readField takes a field: a value in one line as it is, one in several lines as YAML.
 func (d *Doc) readField(f field, zone *time.Location) error {

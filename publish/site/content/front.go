@@ -17,7 +17,7 @@ func (f *Front) Field(key, value string) {
 	if value == "" {
 		return
 	}
-	if strings.ContainsAny(value[:1], "\"'[]{}#>|&*!%@`-?") || value != strings.TrimSpace(value) {
+	if strings.ContainsAny(value[:1], "\"'[]{}#>|&*!%@`-?") || comment.MatchString(value) {
 		value = `"` + strings.ReplaceAll(value, `"`, `\"`) + `"`
 	}
 	f.out.WriteString(key + ": " + value + "\n")

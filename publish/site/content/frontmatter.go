@@ -142,8 +142,7 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 		headless, err = parseTruth(value)
 		d.Draft = d.Draft || headless
 	case "status": // Pelican
-		word, _, _ := strings.Cut(value, " #")
-		switch strings.ToLower(unquote(word)) {
+		switch strings.ToLower(unquote(beforeComment(value))) {
 		case "draft", "hidden", "private", "pending", "skip":
 			d.Draft = true
 		}
@@ -152,11 +151,11 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 			d.addWarning(key+" has no effect here, so the post is published", "write draft: true to hide it")
 		}
 	case "date":
-		d.Date, err = ParseDate(value, zone)
+		d.Date, err = ParseDate(beforeComment(value), zone)
 	case "lastmod", "publishdate", "expirydate":
 		if value != "" {
 			at := map[string]*time.Time{"lastmod": &d.Updated, "publishdate": &d.From, "expirydate": &d.Until}[key]
-			*at, err = ParseDate(value, zone)
+			*at, err = ParseDate(beforeComment(value), zone)
 		}
 	case "categories", "category", "taxonomies":
 		if value != "" {
@@ -277,11 +276,16 @@ func unquote(s string) string {
 	return inner
 }
 
+// beforeComment returns a value that cannot contain " #" without the comment after it.
+func beforeComment(value string) string {
+	before, _, _ := strings.Cut(value, " #")
+	return before
+}
+
 // parseTruth reads YAML's words for true and false, with a comment after them. Another word is
 // an error: nobody knows whether it keeps a draft from being published.
 func parseTruth(s string) (bool, error) {
-	word, _, _ := strings.Cut(s, " #")
-	switch strings.ToLower(unquote(word)) {
+	switch strings.ToLower(unquote(beforeComment(s))) {
 	case "true", "yes", "1", "on", "y":
 		return true, nil
 	case "", "false", "no", "0", "off", "n", "null", "~":
