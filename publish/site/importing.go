@@ -19,8 +19,6 @@ import (
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer"
 	"bakeoff/publish/site/importer/ghost"
-	"bakeoff/publish/site/importer/nikola"
-	"bakeoff/publish/site/importer/pelican"
 	"bakeoff/publish/site/importer/wordpress"
 )
 
@@ -44,7 +42,7 @@ func (s *Site) Import(from string) (Imported, error) {
 	if err != nil {
 		return done, err
 	}
-	w := importing{site: s, done: &done, zone: zone, taken: map[string]bool{}}
+	w := importing{site: s, done: &done, zone: zone, taken: map[string]bool{}, noted: map[string]bool{}}
 	if info.IsDir() {
 		return done, fault.Wrap(fault.Invalid, "import", w.importFolder(from))
 	}
@@ -93,7 +91,7 @@ func readExport(name string, zone *time.Location) (importer.Export, error) {
 	}
 	return importer.Export{}, fault.WithFix(
 		fault.New(fault.Invalid, "%s:1: bakeoff does not know this kind of export", short),
-		"name an export of WordPress (XML) or Ghost (JSON), or a folder of files of Hugo, Nikola or Pelican")
+		"name an export of WordPress (XML) or Ghost (JSON), or a folder of files of Hugo, Jekyll, Nikola or Pelican")
 }
 
 // importing writes posts into a site.
@@ -102,6 +100,13 @@ type importing struct {
 	done  *Imported
 	zone  *time.Location
 	taken map[string]bool // targets of this import
+
+	root     *os.Root                   // of a folder
+	from     string                     // its name
+	cascades map[string]content.Cascade // by folder and language
+	bundles  map[string]bool            // folders with a file that is one page with all others
+	others   map[string][]string        // files that are not imported, by folder
+	noted    map[string]bool            // languages and notes
 }
 
 // writeExport writes what an importer read. Links between its posts lead to their new addresses.
@@ -132,7 +137,6 @@ func (w *importing) writeExport(e importer.Export) error {
 		}
 	}
 	links := strings.NewReplacer(pairs...)
-	noted := map[string]bool{}
 	for _, p := range e.Posts {
 		if len(p.Body) > content.MaxFile {
 			w.done.Notes = append(w.done.Notes, safetext.Line(p.Source)+": the text is too long; it is left out")
@@ -148,19 +152,33 @@ func (w *importing) writeExport(e importer.Export) error {
 		if p.HTML {
 			ext = ".html"
 		}
-		if l := p.Language; l != "" && !noted[l] && !slices.Contains(w.site.Config.Languages, l) {
-			noted[l] = true
-			w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: it is in %s; add %s to SITE_LANGS in config.sh.local, "+
-				"so that translations have addresses of their own", safetext.Line(p.Source), l, l))
-		}
-		if p.Language != "" { // translations differ in it
-			ext = "." + p.Language + ext
-		}
-		if err := w.writePost(p.Source, p.Stem, ext, p.Text(), p.Page, p.Draft); err != nil {
+		if err := w.writePost(p.Source, p.Stem, w.extension(p.Source, p.Language, ext), p.Text(), p.Page, p.Draft); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// extension returns the end of the name of a file: translations differ in the language.
+func (w *importing) extension(source, language, ext string) string {
+	if language == "" {
+		return ext
+	}
+	if !w.noted[language] && !slices.Contains(w.site.Config.Languages, language) {
+		w.noted[language] = true
+		w.note(source, "it is in %s; add %s to SITE_LANGS in config.sh.local, so that translations have addresses of "+
+			"their own", language, language)
+	}
+	return "." + language + ext
+}
+
+// note adds a note about a source, once.
+func (w *importing) note(source, format string, args ...any) {
+	note := safetext.Line(source) + ": " + safetext.Line(fmt.Sprintf(format, args...))
+	if !w.noted[note] {
+		w.noted[note] = true
+		w.done.Notes = append(w.done.Notes, note)
+	}
 }
 
 // distinguish gives a post another slug if a post of the export has its address already: pages of
@@ -226,106 +244,4 @@ func (w *importing) otherFile(dir, stem, ext string) string {
 		}
 	}
 	return ""
-}
-
-// importFolder reads the files of a folder by the front matter of each: Hugo's, Nikola's, Pelican's.
-func (w *importing) importFolder(from string) error {
-	root, err := os.OpenRoot(from)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	var e importer.Export
-	for _, dir := range contentFolders(root) {
-		err := fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if !entry.Type().IsRegular() || path.Base(name) == "_index.md" || !importedExt[path.Ext(name)] {
-				return nil
-			}
-			return w.importFile(root, strings.TrimPrefix(name, "content/"), name, &e)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return w.writeExport(e)
-}
-
-// importedExt are the ends of names of files with texts.
-var importedExt = map[string]bool{".md": true, ".markdown": true, ".mkd": true, ".mdown": true, ".rst": true,
-	".html": true, ".htm": true}
-
-// contentFolders returns the folders with texts: of a whole site of Nikola or Pelican, those that
-// it has by default, because its output and its themes have HTML files too.
-func contentFolders(root *os.Root) (out []string) {
-	has := func(name string) bool { _, err := root.Lstat(name); return err == nil }
-	switch {
-	case has("pelicanconf.py") && has("content"):
-		return []string{"content"}
-	case has("conf.py") && has("posts"):
-		for _, dir := range []string{"posts", "pages", "stories"} {
-			if has(dir) {
-				out = append(out, dir)
-			}
-		}
-		return out
-	}
-	return []string{"."}
-}
-
-// importFile reads a file: name is what messages call it, and at where it is.
-func (w *importing) importFile(root *os.Root, name, at string, e *importer.Export) error {
-	text, err := readBounded(root, at, content.MaxFile)
-	if err != nil {
-		w.done.Notes = append(w.done.Notes, safetext.Line(name)+": "+safetext.Line(err.Error()))
-		return nil
-	}
-	f := importer.File{Name: name, Text: plainLines(text), Zone: w.zone}
-	if meta, err := readBounded(root, strings.TrimSuffix(at, path.Ext(at))+".meta", content.MaxFile); err == nil {
-		f.Meta = plainLines(meta)
-	}
-	switch {
-	case nikola.Is(f):
-		err = nikola.Read(f, e)
-	case pelican.Is(f):
-		err = pelican.Read(f, e)
-	case path.Ext(name) == ".md" || strings.HasPrefix(f.Text, "---") || strings.HasPrefix(f.Text, "+++"):
-		return w.importHugo(name, text)
-	default:
-		err = fault.WithFix(fault.New(fault.Invalid, "%s:1: bakeoff leaves this file out, because it has no front "+
-			"matter that bakeoff knows",
-			safetext.Line(name)), "add the title, the date and the status that it has")
-	}
-	if err != nil {
-		w.done.Notes = append(w.done.Notes, err.Error())
-	}
-	return nil
-}
-
-// plainLines returns a text without a byte order mark, with lines that end in \n.
-func plainLines(text []byte) string {
-	return strings.ReplaceAll(strings.TrimPrefix(strings.ToValidUTF8(string(text), "\ufffd"), "\ufeff"), "\r\n", "\n")
-}
-
-// importHugo writes a file of Hugo. Those below a folder "pages" or directly in the folder become
-// pages.
-func (w *importing) importHugo(name string, text []byte) error {
-	post, draft, notes, err := content.FromHugo(text, safetext.Line(name))
-	if err != nil {
-		w.done.Notes = append(w.done.Notes, err.Error())
-		return nil
-	}
-	w.done.Notes = append(w.done.Notes, notes...)
-	ext := path.Ext(name)
-	stem := strings.TrimSuffix(path.Base(name), ext)
-	if stem == "index" { // a folder with the post and its images
-		stem = path.Base(path.Dir(name))
-	}
-	if ext != ".html" {
-		ext = ".md"
-	}
-	page := path.Dir(name) == "." || path.Dir(name) == "pages"
-	return w.writePost(name, stem, ext, string(post), page, draft)
 }

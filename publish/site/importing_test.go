@@ -336,6 +336,67 @@ func TestImportPelican(t *testing.T) {
 		"python/mark.md: a link leads to /python/none.md", "copy those below the same folder to static")
 }
 
+// What Hugo does not publish becomes a draft, and what has no counterpart is noted.
+func TestImportHugoFolder(t *testing.T) {
+	page := "---\ntitle: T\ndate: 2026-01-16\n%s---\nx\n"
+	plain := strings.Replace(page, "%s", "", 1)
+	dir, done := importInto(t, map[string]string{
+		"hugo.toml":           "[[cascade]]\nexpiryDate = 2020-01-01\n[cascade._target]\npath = '/old/**'\n",
+		"layouts/single.html": "---\ntitle: x\n---\n", "content/_index.md": "---\ntitle: Home\n---\nHello\n",
+		"content/posts/sub/_index.md":      "---\ncascade:\n  draft: true\n  author: Ada\n---\n",
+		"content/posts/sub/one.md":         plain,
+		"content/posts/sub/deep/two.md":    plain,
+		"content/posts/sub/shown.md":       strings.Replace(page, "%s", "draft: false\n", 1),
+		"content/posts/built/_index.md":    "+++\n[cascade.build]\nrender = 'never'\n+++\n",
+		"content/posts/built/three.md":     plain,
+		"content/posts/lang/_index.de.md":  "---\ncascade:\n- draft: true\n---\n",
+		"content/posts/lang/_index.md":     "---\ntitle: x\n---\n",
+		"content/posts/lang/four.de.md":    plain,
+		"content/posts/lang/four.md":       plain,
+		"content/posts/broken/_index.md":   "---\ntitle: 'x\n---\n",
+		"content/posts/broken/five.md":     plain,
+		"content/posts/bundle/index.md":    strings.Replace(page, "%s", "aliases: [/a/]\nurl: /b/\n", 1),
+		"content/posts/bundle/part.md":     plain,
+		"content/posts/bundle/pic.png":     "x",
+		"content/posts/six.org":            "#+title: x\n",
+		"content/posts/seven.md":           strings.Replace(page, "%s", "expiryDate: soon\n", 1),
+		"content/posts/.obsidian/eight.md": plain,
+	}, ".")
+	files := tree(t, dir)
+	wants(t, files, map[string][]string{
+		"drafts/one.md": {"author_name: Ada\n"}, "drafts/two.md": {"author_name: Ada\n"}, "drafts/three.md": {"T"},
+		"drafts/four.de.md": {"T"}, "drafts/five.md": {"T"}, "drafts/part.md": {"T"},
+		"src/shown.md": {"author_name: Ada\n"}, "src/four.md": {"expirydate: 2020-01-01"}, "src/bundle.md": {"T"},
+	})
+	if len(done.Files) != 9 {
+		t.Errorf("files %q", done.Files)
+	}
+	wantNotes(t, done, "hugo.toml: bakeoff does not read the target", "_index.md: bakeoff does not import the text",
+		"posts/broken/_index.md: the pages below it become drafts", "keep the address in aliases ([/a/])",
+		"keep the address in url (/b/)", "posts/bundle/part.md: it is a part of the page in index",
+		"posts/bundle: bakeoff does not import 1 file (pic.png)", "posts/six.org: bakeoff imports Markdown",
+		`expirydate: "soon" is not a date`, "posts/lang/four.de.md: it is in de; add de to SITE_LANGS")
+}
+
+func TestImportJekyll(t *testing.T) {
+	files := map[string]string{"_config.yml": "title: x\n", "_drafts/idea.md": "---\ntitle: Idea\n---\nx\n",
+		"_posts/2026-01-17-word.md":     "---\ntitle: Word\ncategories: x y\ntags: a b\npermalink: /old/\n---\nx\n",
+		"blog/_posts/2026-1-8-later.md": "---\ntitle: Later\nslug: own\n---\nx\n",
+		"_layouts/post.html":            "---\nlayout: default\n---\n{{ content }}\n", "about.md": "---\ntitle: About\n---\nx\n"}
+	dir, done := importInto(t, files, ".")
+	word := []string{"date: 2026-01-17 ", "slug: word\n", "tags: a, b, x, y\n"}
+	wants(t, tree(t, dir), map[string][]string{"drafts/idea.md": {"Idea"}, "src/2026-01-17-word.md": word,
+		"src/2026-1-8-later.md": {"date: 2026-01-08 ", "slug: own\n"}, "pages/about.md": {"About"}})
+	if len(done.Files) != 4 {
+		t.Errorf("files %q", done.Files)
+	}
+	wantNotes(t, done, "keep the address in permalink (/old/)")
+	dir, _ = importInto(t, files, "_posts")
+	wants(t, tree(t, dir), map[string][]string{"src/2026-01-17-word.md": word})
+	dir, _ = importInto(t, files, "_drafts")
+	wants(t, tree(t, dir), map[string][]string{"drafts/idea.md": {"Idea"}})
+}
+
 // Folders and links of a stranger: nothing is read outside of the folder, nothing written outside of
 // the site.
 func TestImportOfHostileFolders(t *testing.T) {

@@ -14,7 +14,7 @@ func (w writer) importPosts() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "import SOURCE SITE",
-		Short: "Import the posts of WordPress, Ghost, Nikola, Pelican or Hugo",
+		Short: "Import the posts of WordPress, Ghost, Nikola, Pelican, Hugo or Jekyll",
 		Long: `import writes the posts of another system into the site. bakeoff recognizes
 which of these systems wrote SOURCE:
 
@@ -22,8 +22,9 @@ which of these systems wrote SOURCE:
   Ghost      the JSON file of Settings, Import/Export
   Nikola     its folder, or one of .rst, .md and .html files with lines ".. title: …"
   Pelican    its folder, or one of .rst, .md and .html files with "Title: …" and the like
-  Hugo       a folder of Markdown files, such as content, with front matter in TOML, YAML
-             or JSON; files directly in SOURCE or in pages/ become pages
+  Hugo       its folder, or one of Markdown files, such as content, with front matter in
+             TOML, YAML or JSON; files directly in SOURCE or in pages/ become pages
+  Jekyll     its folder, or _posts or _drafts; the name of a post may give its date
 
 reStructuredText becomes HTML. If bakeoff cannot convert a part of a file to HTML, it leaves
 the file out, and prints the line number of that part.

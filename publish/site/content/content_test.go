@@ -47,7 +47,7 @@ func TestFromHugo(t *testing.T) {
 		"\u2060---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: [a, b]\n\u200bdraft: true\n---\nBody {{< x >}}\n",
 		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ntags = [\"a\", \"b\"]\n[build]\nrender = \"never\"\n+++\nBody {{< x >}}\n",
 	} {
-		out, draft, notes, err := FromHugo([]byte(text), "t.md")
+		out, draft, notes, err := FromHugo([]byte(text), Origin{File: "t.md"})
 		if err != nil || !draft || len(notes) != 1 {
 			t.Fatalf("%v, %v, %q", err, draft, notes)
 		}
@@ -234,7 +234,7 @@ func FuzzFromHugo(f *testing.F) {
 	f.Add("{\"title\": \"x\", \"draft\": 1}\ntext")
 	f.Add("#+title: x\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		out, _, _, err := FromHugo([]byte(s), "t.md")
+		out, _, _, err := FromHugo([]byte(s), Origin{File: "t.md"})
 		if err != nil {
 			return
 		}

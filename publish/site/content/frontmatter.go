@@ -61,7 +61,7 @@ func Parse(text []byte, src Source) (Doc, error) {
 		return d, err
 	}
 	d.Body, d.Line = body, lines+1
-	d.Language = languageOf(src.File)
+	d.Language = LanguageOf(src.File)
 	fields, err := fieldsOf(front)
 	if err != nil {
 		return d, fault.Wrap(fault.Invalid, safetext.Line(src.File), err)
@@ -295,8 +295,8 @@ func parseTruth(s string) (bool, error) {
 		"write true or false")
 }
 
-// languageOf reads the language from a name such as post.it.md.
-func languageOf(file string) string {
+// LanguageOf reads the language from a name such as post.it.md; "" if it has none.
+func LanguageOf(file string) string {
 	stem := strings.TrimSuffix(path.Base(file), path.Ext(file))
 	if l := strings.TrimPrefix(path.Ext(stem), "."); len(l) == 2 && strings.ToLower(l) == l && Slug(l) == l {
 		return l

@@ -1,6 +1,7 @@
 package content
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -14,11 +15,12 @@ import (
 	"bakeoff/base/safetext"
 )
 
-// FromHugo returns a post of Hugo as one of this site: front matter in TOML between lines
+// FromHugo returns a post of Hugo or Jekyll as one of this site: front matter in TOML between lines
 // of +++, in YAML between lines of ---, or as an object of JSON becomes plain lines. draft
 // reports whether the post is one. Notes name what has no counterpart. Front matter that
 // cannot be read is an error of kind fault.Invalid.
-func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string, err error) {
+func FromHugo(text []byte, from Origin) (post []byte, draft bool, notes []string, err error) {
+	file := from.File
 	if len(text) > MaxFile {
 		return nil, false, nil, fault.New(fault.Invalid, "%s has more than %d MiB", file, MaxFile>>20)
 	}
@@ -27,7 +29,13 @@ func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string
 	if err != nil {
 		return nil, false, nil, err
 	}
-	h := hugo{front: front}
+	h := hugo{front: front, words: from.Words}
+	for key, value := range from.Fields {
+		if h.valueOf(key) == nil {
+			front[key] = value
+		}
+	}
+	h.noteAddresses(file)
 	out := h.frontMatterText()
 	if h.problem != nil {
 		return nil, false, nil, fault.Wrap(fault.Invalid, file, h.problem)
@@ -85,6 +93,7 @@ var shortcode = lazy.Compile(`\{\{[<%].*?[%>]\}\}`)
 
 type hugo struct {
 	front map[string]any
+	words bool
 	draft bool
 	notes []string
 
@@ -95,11 +104,11 @@ type hugo struct {
 func (h *hugo) frontMatterText() string {
 	var f Front
 	f.Field("title", h.textOf("title"))
-	f.Field("date", h.dateOf("date", "publishdate"))
-	f.Field("publishdate", h.dateOf("publishdate"))
-	f.Field("expirydate", h.dateOf("expirydate"))
-	f.Field("lastmod", h.dateOf("lastmod"))
-	f.Tags(append(h.listOf("tags"), h.listOf("categories")...))
+	f.Field("date", h.dateOf("date", "publishdate", "pubdate"))
+	f.Field("publishdate", h.dateOf("publishdate", "pubdate"))
+	f.Field("expirydate", h.dateOf("expirydate", "unpublishdate"))
+	f.Field("lastmod", h.dateOf("lastmod", "modified"))
+	f.Tags(append(h.wordsOf("tags"), h.wordsOf("categories")...))
 	f.Field("slug", h.textOf("slug"))
 	f.Field("description", firstOf(h.textOf("description"), h.textOf("summary")))
 	f.Field("author_name", firstOf(h.textOf("author"), strings.Join(h.listOf("authors"), ", ")))
@@ -159,15 +168,31 @@ func (h *hugo) listOf(key string) []string {
 	return nil
 }
 
+// wordsOf returns a list, which may be a text of words.
+func (h *hugo) wordsOf(key string) []string {
+	if text, ok := h.valueOf(key).(string); ok && h.words {
+		return strings.Fields(text)
+	}
+	return h.listOf(key)
+}
+
+// dateOf returns the first date of the keys. A text that is none is a problem: nobody knows when
+// the post is published.
 func (h *hugo) dateOf(keys ...string) string {
 	for _, key := range keys {
 		switch v := h.valueOf(key).(type) {
 		case time.Time:
 			return v.Format("2006-01-02 15:04:05 -0700")
 		case string:
-			if t, err := ParseDate(v, time.UTC); err == nil {
-				return t.Format("2006-01-02 15:04:05 -0700")
+			if v == "" {
+				continue
 			}
+			t, err := ParseDate(v, time.UTC)
+			if err != nil {
+				h.problem = cmp.Or(h.problem, fmt.Errorf("%s: %w", key, err))
+				return ""
+			}
+			return t.Format("2006-01-02 15:04:05 -0700")
 		}
 	}
 	return ""

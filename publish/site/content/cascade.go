@@ -1,0 +1,93 @@
+package content
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/goccy/go-yaml"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+)
+
+// Cascade is what a page of a section of Hugo, or the configuration, gives the pages below it.
+type Cascade struct {
+	Fields   map[string]any // by their names in lower case
+	Targeted bool           // Fields include some that may be meant for a part of the pages
+	HasText  bool           // the page of the section has a text
+}
+
+// CascadeOf reads a page of a section of Hugo, such as _index.md. A part for a target counts only
+// as far as it keeps pages from being published. An error is of kind fault.Invalid.
+func CascadeOf(text []byte, file string) (Cascade, error) {
+	s := strings.ReplaceAll(strings.TrimLeftFunc(string(text), invisible), "\r\n", "\n")
+	front, body, err := hugoFront(s, file)
+	c := cascadeFrom(front)
+	c.HasText = strings.TrimSpace(body) != ""
+	return c, err
+}
+
+// ConfigCascade reads the cascade of a configuration of Hugo in TOML, YAML or JSON.
+func ConfigCascade(text []byte, file string) (Cascade, error) {
+	var front map[string]any
+	unmarshal := func(b []byte, to any) error { return yaml.Unmarshal(b, to) } // JSON is YAML
+	if path.Ext(file) == ".toml" {
+		unmarshal = toml.Unmarshal
+	}
+	if err := unmarshal(text, &front); err != nil {
+		return Cascade{}, fault.New(fault.Invalid, "%s: %s", safetext.Line(file), safetext.Line(err.Error()))
+	}
+	return cascadeFrom(front), nil
+}
+
+func cascadeFrom(front map[string]any) Cascade {
+	c := Cascade{Fields: map[string]any{}}
+	var parts []map[string]any
+	h := hugo{front: front}
+	switch v := h.valueOf("cascade").(type) {
+	case map[string]any:
+		parts = append(parts, v)
+	case []map[string]any: // of TOML
+		parts = v
+	case []any:
+		for _, e := range v {
+			if part, ok := e.(map[string]any); ok {
+				parts = append(parts, part)
+			}
+		}
+	}
+	for _, part := range parts {
+		p := hugo{front: part}
+		targeted := p.valueOf("_target") != nil || p.valueOf("target") != nil
+		for key, value := range part {
+			name := keyName(key)
+			if _, ok := c.Fields[name]; ok && targeted || targeted && hiding[name] == "" && name != "build" && name != "_build" {
+				continue
+			}
+			c.Fields[name], c.Targeted = value, c.Targeted || targeted
+		}
+	}
+	return c
+}
+
+// Origin says where a file of Hugo or Jekyll comes from.
+type Origin struct {
+	File   string
+	Fields map[string]any // that the file has unless its front matter has them, by names in lower case
+	Words  bool           // a text of tags is a list of words, as for Jekyll
+}
+
+// lost are the fields that change the address of a post.
+var lost = []string{"url", "permalink", "aliases", "redirect_from"}
+
+// noteAddresses notes the addresses that a post loses.
+func (h *hugo) noteAddresses(file string) {
+	for _, key := range lost {
+		if v := h.valueOf(key); v != nil {
+			h.notes = append(h.notes, fmt.Sprintf("%s: bakeoff does not keep the address in %s (%s); redirect it "+
+				"on the web server", file, key, safetext.Clip(safetext.Line(fmt.Sprint(v)), 60)))
+		}
+	}
+}
