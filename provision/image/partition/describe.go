@@ -89,27 +89,19 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 	return t, nil
 }
 
-// mbrEntries returns the primary partitions of an MBR.
+// mbrEntries returns the partitions of an MBR. Root reports a damaged list of logical ones.
 func mbrEntries(disk io.ReaderAt, size int64) (all []Entry) {
-	mbr := gpt.ReadAt(disk, 0, 512)
-	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
-		return nil
-	}
-	for i := range 4 {
-		e := mbr[446+16*i:][:16]
-		if e[0] != 0 && e[0] != 0x80 {
-			return nil // the boot sector of a file system
-		}
-		p := entryOf(i+1, e)
-		if e[4] == 0 || p.within(size) != nil {
+	read, _ := readMBR(disk, size)
+	for _, e := range read {
+		if within(e.Partition, size) != nil {
 			continue
 		}
 		attributes := []string{}
-		if e[0] == 0x80 {
+		if e.active {
 			attributes = append(attributes, "active")
 		}
-		all = append(all, Entry{Number: p.Number, Type: fmt.Sprintf("%#02x", e[4]), Offset: p.Offset, Size: p.Size,
-			Attributes: attributes})
+		all = append(all, Entry{Number: e.Number, Type: fmt.Sprintf("%#02x", e.kind), TypeName: containersMBR[e.kind],
+			Offset: e.Offset, Size: e.Size, Attributes: attributes})
 	}
 	return all
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -24,6 +23,15 @@ const (
 	linuxMBR  = 0x83
 	protected = 0xee // the entry in an MBR that stands for a GPT
 )
+
+// containers are the types of partitions whose file systems bakeoff does not find, as written in a GPT.
+//
+// Source: UAPI Group, Discoverable Partitions Specification; fdisk(8) of Linux.
+var containers = map[string]string{"e6d6d379-f507-44c2-a23c-238f2a3df928": "LVM",
+	"ca7d7ccb-63ed-4c53-861c-1742536059cc": "LUKS", "a19d880f-05fc-4d3b-a006-743f0f84911e": "RAID"}
+
+// containersMBR are the types of such partitions in an MBR.
+var containersMBR = map[byte]string{0x8e: "LVM", 0xe8: "LUKS", 0xfd: "RAID"}
 
 // roots are the types of root partitions by GOARCH.
 //
@@ -72,7 +80,8 @@ func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 // part is a partition with Linux in it.
 type part struct {
 	gpt.Partition
-	root bool // its type says that it is a root
+	root  bool   // its type says that it is a root
+	holds string // what it contains by its type, if it is no file system
 }
 
 func (p part) byteRange() Range { return Range{p.Offset, p.Size} }
@@ -83,17 +92,23 @@ func chooseRoot(parts []part) (Range, error) {
 	if p, err := gpt.Boot(lists.Map(parts, func(p part) gpt.Partition { return p.Partition }), ""); err == nil {
 		return part{Partition: p}.byteRange(), nil
 	}
-	found := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !p.root })
+	found := lists.Filter(parts, func(p part) bool { return p.root })
+	hidden, isHidden := part{}, false
 	if len(found) == 0 {
-		found = parts
+		found = lists.Filter(parts, func(p part) bool { return p.holds == "" })
+		hidden, isHidden = lists.Find(parts, func(p part) bool { return p.holds != "" })
 	}
-	if len(found) == 1 {
+	if len(found) == 1 && !isHidden {
 		return found[0].byteRange(), nil
 	}
 	numbers := lists.Map(found, func(p part) string { return fmt.Sprint(p.Number) })
 	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found),
 		strings.Join(numbers, ", "))
-	if len(found) == 0 {
+	switch {
+	case isHidden:
+		err = fault.New(fault.Invalid, "the root of the disk can be in partition %d, which contains %s by its type, and "+
+			"bakeoff does not read that", hidden.Number, hidden.holds)
+	case len(found) == 0:
 		err = fault.New(fault.Invalid, "the disk has no Linux partition")
 	}
 	return Range{}, fault.WithFix(err, "copy the file system of the root into a file of its own and name that file")
@@ -101,37 +116,29 @@ func chooseRoot(parts []part) (Range, error) {
 
 // linuxPartitions returns the Linux partitions of a disk; nil if it has no partition table.
 func linuxPartitions(disk io.ReaderAt, size int64, arch string) ([]part, error) {
-	mbr := gpt.ReadAt(disk, 0, 512)
-	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
-		return nil, nil
+	all, err := readMBR(disk, size)
+	if all == nil || err != nil {
+		return nil, err
 	}
 	parts := []part{}
-	for i := range 4 {
-		e := mbr[446+16*i:][:16]
-		switch {
-		case e[0] != 0 && e[0] != 0x80: // the boot sector of a file system, not a table
-			return nil, nil
-		case e[4] == protected:
+	for _, e := range all {
+		if e.kind == protected {
 			return linuxParts(disk, size, arch)
-		case e[4] == linuxMBR:
-			p := entryOf(i+1, e)
-			if err := p.within(size); err != nil {
-				return nil, err
-			}
-			parts = append(parts, p)
 		}
+		p := part{Partition: e.Partition, holds: containersMBR[e.kind]}
+		if e.kind != linuxMBR && p.holds == "" {
+			continue
+		}
+		if err := within(p.Partition, size); err != nil {
+			return nil, err
+		}
+		parts = append(parts, p)
 	}
 	return parts, nil
 }
 
-// entryOf reads an entry of an MBR.
-func entryOf(number int, e []byte) part {
-	return part{Partition: gpt.Partition{Number: number, Offset: int64(binary.LittleEndian.Uint32(e[8:])) * 512,
-		Size: int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
-}
-
 // within refuses a partition that does not lie on its disk.
-func (p part) within(size int64) error {
+func within(p gpt.Partition, size int64) error {
 	if p.Offset <= 0 || p.Size <= 0 || p.Offset > size || p.Size > size-p.Offset {
 		return gpt.Damaged("partition %d does not lie within the disk, which has %d bytes", p.Number, size)
 	}
@@ -146,8 +153,8 @@ func linuxParts(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 	}
 	parts := []part{}
 	for _, p := range all {
-		if p.Type == linuxData || p.Type == roots[arch] {
-			parts = append(parts, part{p, p.Type == roots[arch]})
+		if holds := containers[p.Type]; p.Type == linuxData || p.Type == roots[arch] || holds != "" {
+			parts = append(parts, part{p, p.Type == roots[arch], holds})
 		}
 	}
 	return parts, err

@@ -31,6 +31,13 @@ func mbr(disk []byte, i int, kind byte, first, count uint32) {
 	copy(disk[510:], "\x55\xaa")
 }
 
+// logical puts an extended partition at a sector into the table of a disk, with one partition that
+// begins one sector later.
+func logical(disk []byte, first uint32, kind byte, count uint32) {
+	mbr(disk, 1, 0x05, first, 48)
+	mbr(disk[first*sector:], 0, kind, 1, count)
+}
+
 // entry is a partition of a GPT.
 type entry struct {
 	kind        string
@@ -133,6 +140,36 @@ func TestRoot(t *testing.T) {
 			"bakeoff mount only ext4; mount it"},
 		"LVM in a partition": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 16); copy(d[17*sector:], "LABELONE") }, Range{},
 			"contains LVM"},
+		"a logical partition beside /boot": {func(d []byte) {
+			mbr(d, 0, linuxMBR, 4, 4)
+			extAt(d, 4*sector, 2)
+			logical(d, 16, linuxMBR, 8)
+		}, Range{}, "2 partitions that can be the root: 1, 5"},
+		"the only logical partition": {func(d []byte) {
+			logical(d, 16, 0x82, 8)
+			logical(d[8*sector:], 16, linuxMBR, 32)
+			mbr(d[16*sector:], 1, 0x05, 8, 40)
+			extAt(d, 25*sector, 16)
+		}, Range{25 * sector, 32 * sector}, ""},
+		"a list of logical partitions without an end": {func(d []byte) {
+			logical(d, 16, 0x82, 8)
+			mbr(d[16*sector:], 1, 0x05, 0, 40)
+		}, Range{}, "the list of logical partitions in partition 2 is damaged"},
+		"a list that ends": {func(d []byte) { mbr(d, 1, 0x0f, 16, 40) }, Range{},
+			"the list of logical partitions in partition 2 is damaged"},
+		"LVM beside /boot": {func(d []byte) {
+			mbr(d, 0, linuxMBR, 16, 32)
+			mbr(d, 1, 0x8e, 48, 32)
+			extAt(d, 16*sector, 16)
+		}, Range{}, "can be in partition 2, which contains LVM"},
+		"LUKS beside /boot in a GPT": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 31, 0}, entry{"ca7d7ccb-63ed-4c53-861c-1742536059cc", 32, 63, 0})
+			extAt(d, 20*sector, 4)
+		}, Range{}, "can be in partition 2, which contains LUKS"},
+		"the type of a root beside LVM": {func(d []byte) {
+			withGPT(d, sector, entry{amd64, 32, 63, 0}, entry{"e6d6d379-f507-44c2-a23c-238f2a3df928", 20, 31, 0})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
 		"nothing": {func([]byte) {}, Range{}, "neither a partition table nor a file system"},
 		"cut":     {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than the disk or partition"},
 	} {
@@ -149,7 +186,7 @@ func TestRoot(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	one, two := 1, 2
+	one, two, five := 1, 2, 5
 	for name, c := range map[string]struct {
 		make func(disk []byte)
 		want Table
@@ -167,6 +204,12 @@ func TestDescribe(t *testing.T) {
 				"and name that file",
 			Entries: []Entry{{Number: 1, Type: "0xa9", Offset: 16 * sector, Size: 16 * sector,
 				Attributes: []string{"active"}}}}},
+		"MBR with a logical partition": {func(d []byte) {
+			logical(d, 16, linuxMBR, 32)
+			extAt(d, 17*sector, 16)
+		}, Table{Kind: "MBR", Root: &five, Entries: []Entry{
+			{Number: 2, Type: "0x05", Offset: 16 * sector, Size: 48 * sector, Attributes: []string{}},
+			{Number: 5, Type: "0x83", Offset: 17 * sector, Size: 32 * sector, Attributes: []string{}, FileSystem: ext}}}},
 		"NetBSD": {func(d []byte) {
 			withGPT(d, sector, entry{netBSDFFS, 32, 63, gpt.BootMe})
 			copy(d[32*sector+8192+1372:], "\x54\x19\x01\x00")
@@ -230,6 +273,7 @@ func FuzzRoot(f *testing.F) {
 	add(func(d []byte) { extAt(d, 0, 32) })
 	add(func(d []byte) { mbr(d, 1, linuxMBR, 16, 32); extAt(d, 16*sector, 16) })
 	add(func(d []byte) { withGPT(d, sector, entry{roots["amd64"], 20, 51, 0}); extAt(d, 20*sector, 16) })
+	add(func(d []byte) { logical(d, 4, linuxMBR, 32); extAt(d, 5*sector, 16) })
 	f.Add(header(func([]byte) {}))
 	f.Fuzz(func(t *testing.T, disk []byte) {
 		r, err := Root(bytes.NewReader(disk), int64(len(disk)), "amd64")
