@@ -2,6 +2,7 @@ package layout
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -147,10 +148,12 @@ func descriptor(d v1.Descriptor) error {
 	return nil
 }
 
-// For returns the image of an index that is for an architecture of Linux. Errors are of
-// kind fault.Unsupported and list what there is.
+// For returns the image of an index that is for an architecture of Linux: one for all its processors
+// before one for a variant, whose programs may not run here. Errors are of kind fault.Unsupported
+// and list what there is.
 func For(x v1.IndexManifest, arch string) (v1.Descriptor, error) {
 	var have []string
+	var newer *v1.Descriptor
 	for _, m := range x.Manifests {
 		switch p := m.Platform; {
 		case m.MediaType != "" && !m.MediaType.IsImage() && !m.MediaType.IsIndex(): // an artifact of another kind
@@ -158,15 +161,25 @@ func For(x v1.IndexManifest, arch string) (v1.Descriptor, error) {
 			return m, nil
 		case p == nil || p.OS == "unknown": // an attestation
 		case p.OS == "linux" && p.Architecture == arch && (arch != "arm" || p.Variant == "" || p.Variant == "v7"):
-			return m, nil
+			if p.Variant == "" || p.Variant == baseVariants[arch] {
+				return m, nil
+			}
+			newer = cmp.Or(newer, &m)
 		default:
 			have = append(have, p.String())
 		}
+	}
+	if newer != nil {
+		return *newer, nil
 	}
 	slices.Sort(have)
 	return v1.Descriptor{}, fault.WithFix(fault.New(fault.Unsupported, "the image is not for linux/%s, but for %s", arch,
 		list(slices.Compact(have))), "name an image for linux/"+arch)
 }
+
+// baseVariants are the variants that all processors of an architecture have; of arm the one that
+// bakeoff expects.
+var baseVariants = map[string]string{"amd64": "v1", "arm64": "v8", "arm": "v7"}
 
 func list(names []string) string {
 	const most = 12

@@ -258,8 +258,18 @@ func TestPlatforms(t *testing.T) {
 			t.Errorf("%s: %v, %v", arch, d, err)
 		}
 	}
+	// A variant is for newer processors only.
+	newer := one("linux", "amd64")
+	newer.Platform.Variant, newer.Digest = "v3", Digest([]byte("v3"))
+	x.Manifests = append([]v1.Descriptor{newer}, x.Manifests...)
+	if d, err := For(x, "amd64"); err != nil || d.Digest != one("linux", "amd64").Digest {
+		t.Errorf("amd64 beside amd64/v3: %v, %v", d, err)
+	}
+	if d, err := For(v1.IndexManifest{Manifests: x.Manifests[:2]}, "amd64"); err != nil || d.Digest != newer.Digest {
+		t.Errorf("amd64/v3 alone: %v, %v", d, err)
+	}
 	_, err := For(x, "riscv64")
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "linux/amd64, linux/arm64, windows/amd64") {
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "linux/amd64, linux/amd64/v3, linux/arm64, windows/amd64") {
 		t.Errorf("%v", err)
 	}
 }
