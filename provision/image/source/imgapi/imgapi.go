@@ -110,7 +110,7 @@ func ParseList(b []byte, address string) (out []source.Image, damaged []error, e
 		var m manifest
 		err := json.Unmarshal(text, &m)
 		switch {
-		case m.Disabled || m.State != "" && m.State != "active":
+		case m.inactive() != "":
 			continue
 		case err != nil:
 			damaged = append(damaged, source.Damaged(m.title(n), "%s", wrongType(err)))
@@ -154,6 +154,17 @@ func Parse(b []byte, address string) (source.Image, error) {
 	return m.image(address)
 }
 
+// inactive says why the server offers the image to nobody; "" if it does.
+func (m manifest) inactive() string {
+	switch {
+	case m.Disabled:
+		return "it is disabled"
+	case m.State != "" && m.State != "active":
+		return "its state is " + m.State
+	}
+	return ""
+}
+
 func (m manifest) image(address string) (source.Image, error) {
 	i := source.Image{ID: m.UUID, UUID: m.UUID, Name: m.Name, Version: m.Version, OS: systems[string(m.OS)], Arch: "amd64",
 		Type: m.Type, Description: string(m.Description), Origin: m.Origin, Layered: m.Type == "docker"}
@@ -167,6 +178,9 @@ func (m manifest) image(address string) (source.Image, error) {
 	}
 	if t, err := time.Parse(time.RFC3339, string(m.PublishedAt)); err == nil {
 		i.Published = t.UTC().Format(time.RFC3339)
+	}
+	if i.Refused = m.inactive(); i.Refused != "" {
+		return i, nil
 	}
 	switch len(m.Files) {
 	case 0:

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -83,6 +84,13 @@ func TestParse(t *testing.T) {
 		text := strings.Replace(dataset, change[0], change[1], 1)
 		if i, err := Parse([]byte(text), "x"); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %+v, %v", change[1], i, err)
+		}
+	}
+	for change, want := range map[string]string{`"disabled":true`: "it is disabled", `"state":"unactivated"`: "its state is "} {
+		key, _, _ := strings.Cut(change, ":")
+		text := regexp.MustCompile(key+`:[^,]*`).ReplaceAllString(dataset, change)
+		if i, err := Parse([]byte(text), "x"); err != nil || !strings.HasPrefix(i.Refused, want) {
+			t.Errorf("%s: %+v, %v", change, i, err)
 		}
 	}
 	i, err := Parse([]byte(strings.Replace(dataset, `"files":[`, `"other":[`, 1)), "x")
