@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"bakeoff/base/fault"
@@ -69,10 +70,13 @@ func (s *Store) examineTree(ctx context.Context, ref reference.Reference) error 
 
 // noteEntry notes the files by which other forms of images are known.
 func (f *forms) noteEntry(name string, h *tar.Header, content io.Reader) error {
+	f.rootfs = f.rootfs || strings.HasPrefix(name, "rootfs/")
 	if h.Typeflag != tar.TypeReg {
 		return nil
 	}
 	switch name {
+	case "metadata.yaml":
+		f.about = true
 	case "manifest.json":
 		if h.Size > layout.MaxDocument {
 			return nil

@@ -84,7 +84,7 @@ func (s *Store) proveUnpackable(ctx context.Context, l *layout.Layout, ref refer
 		return err
 	}
 	s.reportProgress("checking the layers of %s", ref)
-	return errors.Join(tryUnpack(ctx, tmp, blobLayers(l, blobs, c.RootFS.DiffIDs)), os.RemoveAll(tmp))
+	return errors.Join(tryUnpack(ctx, tmp, blobLayers(l, blobs, c.RootFS.DiffIDs), ""), os.RemoveAll(tmp))
 }
 
 // restoreName gives a name back to the image that had it, and removes what only the image d

@@ -97,7 +97,11 @@ func (s *Store) makeImage(ctx context.Context, l *layout.Layout, m Stored, more 
 	defer func() { _ = os.RemoveAll(tmp) }()
 	s.reportProgress("checking the archives of %s:%s", m.Name, m.Version)
 	layers := append(blobLayers(l, below, c.RootFS.DiffIDs), more...)
-	if err := tryUnpack(ctx, tmp, layers); err != nil {
+	name := ""
+	if len(more) > 0 {
+		name = more[0].Name
+	}
+	if err := tryUnpack(ctx, tmp, layers, name); err != nil {
 		return Stored{}, err
 	}
 	added := below
@@ -188,11 +192,17 @@ func blobLayers(l *layout.Layout, blobs []v1.Descriptor, diffIDs []string) (out 
 	return out
 }
 
-// tryUnpack unpacks layers into a folder in tmp, and removes it.
-func tryUnpack(ctx context.Context, tmp string, layers []unpack.Layer) error {
+// tryUnpack unpacks layers into a folder in tmp, and removes it. If they come from a file or folder,
+// it refuses an image in another form.
+func tryUnpack(ctx context.Context, tmp string, layers []unpack.Layer, from string) error {
 	dir := filepath.Join(tmp, rootDir)
 	if err := unpack.Unpack(ctx, dir, layers, unpack.Options{Anybody: os.Getuid() != 0}); err != nil {
 		return err
+	}
+	if from != "" {
+		if err := misnamed(dir, from); err != nil {
+			return err
+		}
 	}
 	return os.RemoveAll(dir)
 }

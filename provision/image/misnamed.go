@@ -16,10 +16,11 @@ type forms struct {
 	path          string // of the file or folder
 	saved         bool   // what docker save writes
 	layout, index bool   // the files of an OCI image layout
+	about, rootfs bool   // the file and the folder of an image of LXD or Incus
 }
 
-// misnamed refuses a root that holds an image in another form: what docker save wrote, or
-// an OCI image layout. Its programs are in layers, and an environment would have none of
+// misnamed refuses a root that holds an image in another form: what docker save wrote, an OCI
+// image layout, or an image of LXD. Its programs are in layers or in a folder, and an environment would have none of
 // them. ref is rootfs: and the path that has the root.
 func misnamed(dir, ref string) error {
 	root, err := os.OpenRoot(dir)
@@ -28,7 +29,10 @@ func misnamed(dir, ref string) error {
 	}
 	defer root.Close()
 	f := forms{path: strings.TrimPrefix(ref, string(reference.Rootfs)+":"), saved: isSaved(root),
-		layout: isFile(root, "oci-layout"), index: isFile(root, "index.json")}
+		layout: isFile(root, "oci-layout"), index: isFile(root, "index.json"), about: isFile(root, "metadata.yaml")}
+	if info, err := root.Lstat("rootfs"); err == nil {
+		f.rootfs = info.IsDir()
+	}
 	info, err := os.Stat(f.path)
 	return f.otherFormError(err == nil && info.IsDir())
 }
@@ -49,6 +53,9 @@ func (f forms) otherFormError(folder bool) error {
 			fix = "write oci:" + f.path
 		}
 		return fault.WithFix(fault.New(fault.Invalid, "the file contains an OCI image layout, not a root file system"), fix)
+	case f.about && f.rootfs:
+		return fault.WithFix(fault.New(fault.Invalid, "the file contains an image of LXD or Incus, whose root file system "+
+			"is its folder rootfs"), "unpack it, and name the folder rootfs")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -318,10 +319,21 @@ func TestArchivesAreNoRootFileSystems(t *testing.T) {
 		}
 		return file
 	}
+	lxd := t.TempDir()
+	write(t, filepath.Join(lxd, "metadata.yaml"), "architecture: x86_64\n")
+	write(t, filepath.Join(lxd, "rootfs/bin/sh"), "x")
 	file, layout := packed(saved), packed(layouts)
 	s := &Store{Dir: t.TempDir()}
 	for path, want := range map[string]string{file: "write docker-archive:" + file, layout: "write oci-archive:" + layout,
-		layouts: "write oci:" + layouts, saved: "docker-archive: and the tar file"} {
+		layouts: "write oci:" + layouts, saved: "docker-archive: and the tar file", lxd: "name the folder rootfs", packed(lxd): "name the folder rootfs"} {
+		layers := folderLayers(path)
+		if strings.HasSuffix(path, ".tar") {
+			layers[0].Open = func() (io.ReadCloser, error) { return os.Open(path) }
+		}
+		if _, err := s.Make(t.Context(), Stored{Name: "made", Version: "1"}, layers); !fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("image create %s: %v, want %s", path, err, want)
+		}
 		_, err := s.Get(t.Context(), Request{Ref: "rootfs:" + path})
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("rootfs:%s: %v, want %s", path, err, want)
@@ -416,6 +428,7 @@ func TestExamine(t *testing.T) {
 	half := zipped.Bytes()[:zipped.Len()/2]
 	saved := registrytest.Tar(t, map[string]string{"manifest.json": `[{"Config": "c.json", "Layers": ["l.tar"]}]`})
 	oci := registrytest.Tar(t, map[string]string{"oci-layout": "{}", "index.json": "{}"})
+	lxd := registrytest.Tar(t, map[string]string{"metadata.yaml": "{}", "rootfs/bin/sh": "x"})
 	for _, tt := range []struct{ kind, name, content, want string }{
 		{"rootfs", "whole.tar", string(whole), ""},
 		{"rootfs", "whole.tar.gz", zipped.String(), ""},
@@ -426,6 +439,7 @@ func TestExamine(t *testing.T) {
 		{"rootfs", "escaping.tar", escaping.String(), "the path has .."},
 		{"rootfs", "saved.tar", string(saved), "the file contains the output of docker save"},
 		{"rootfs", "oci.tar", string(oci), "the file contains an OCI image layout"},
+		{"rootfs", "lxd.tar", string(lxd), "the file contains an image of LXD or Incus"},
 		{"docker-archive", "saved.tar", string(saved), "the archive has no file"},
 		{"docker-archive", "oci.tar", string(oci), "manifest.json"},
 		{"oci-archive", "oci.tar.gz", zipped.String(), "index.json: the archive has no file"},
