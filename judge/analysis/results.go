@@ -120,12 +120,17 @@ func ParseResults(text []byte) (r Results, err error) {
 			at = syntax.Offset
 		case errors.As(err, &value):
 			at = value.Offset
+			err = fmt.Errorf("%s is a JSON %s, which is the wrong type", cmp.Or(value.Field, "the document"), value.Value)
 		}
 		return r, fault.WithFix(fault.New(fault.Invalid, "results.json: %v, at byte %d of %d", err, at, len(text)), again)
 	}
 	if r.Schema != ResultsSchema {
 		return r, fault.New(fault.Invalid, "results.json: the schema is %.60q, but this program reads %q", r.Schema,
 			ResultsSchema)
+	}
+	if !(r.Margin >= 0 && r.Margin <= MaxMargin) {
+		return r, fault.WithFix(fault.New(fault.Invalid, "results.json: margin is %v, which is no share from 0 to %v",
+			r.Margin, MaxMargin), again)
 	}
 	if err := r.checkWords(); err != nil {
 		fix := again

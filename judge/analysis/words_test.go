@@ -44,6 +44,8 @@ func TestParseResultsRefusesUnknownWords(t *testing.T) {
 		"a primary comparison without a verdict": {func(r *Results) {
 			r.Comparisons[0].Primary, r.Comparisons[0].Verdict = true, ""
 		}, `verdict is ""`},
+		"a margin below 0":    {func(r *Results) { r.Margin = -1 }, "margin is -1"},
+		"a margin above all":  {func(r *Results) { r.Margin = 0.9 }, "margin is 0.9"},
 		"another without one": {func(r *Results) { r.Comparisons[0].Primary, r.Comparisons[0].Verdict = false, "" }, ""},
 		"a word of a newer version": {func(r *Results) { r.Rules, r.Comparisons[0].Verdict = Rules+1, "much worse" },
 			"a newer version of bakeoff wrote the file"},
@@ -62,6 +64,16 @@ func TestParseResultsRefusesUnknownWords(t *testing.T) {
 		if x.want == "" && err != nil || x.want != "" &&
 			(!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%s: %v, want %q", name, err, x.want)
+		}
+	}
+}
+
+// An error names the member and its type in JSON.
+func TestParseResultsNamesAWrongType(t *testing.T) {
+	for text, want := range map[string]string{`{"margin":"x"}`: "margin is a JSON string, which is the wrong type",
+		`[]`: "the document is a JSON array"} {
+		if _, err := ParseResults([]byte(text)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
 }
