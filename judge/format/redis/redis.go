@@ -21,12 +21,12 @@ func (redis) Doc() format.Doc {
 		Name:    "redis",
 		Program: "redis-benchmark --csv > FILE",
 		Labels:  []format.LabelDoc{{Name: "test", Doc: "name of the test, or the command with its arguments"}},
-		Order: "redis-benchmark runs one test after the other, each once. Its rate counts whole milliseconds, and the " +
+		Order: "redis-benchmark runs one test after the other, each once unless -l repeats all of them. Its rate counts whole milliseconds, and the " +
 			"file does not name the number of requests, the clients or the pipelining.",
 		InOrder: true,
 		Summaries: []format.Summary{
 			{What: "the text of redis-benchmark", Head: lazy.Compile(
-				`(?m)^====== .+ ======\s+\d+ requests completed in|^[A-Z_]+(?: \(.*\))?: [\d.]+ requests per second`)},
+				`(?:^|[\r\n])(?:====== .+ ======\s+\d+ requests completed in|[^\r\n]+: [\d.]+ requests per second\b)`)},
 		},
 		Source: []string{"https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/benchmarks/"},
 	}
@@ -35,6 +35,10 @@ func (redis) Doc() format.Doc {
 // head is the first line of an invocation. Before version 6.2 there was none.
 var head = []byte(`"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",` +
 	`"p99_latency_ms","max_latency_ms"`)
+
+// oldTest is the first test before version 6.2: one of redis-benchmark, because other tables have two such columns, too.
+var oldTest = lazy.Compile(`^"(?:PING_INLINE|PING_M?BULK|[SG]ET|INCR|[LR]PUSH|[LR]POP|[SZ]ADD|HSET|SPOP|ZPOPMIN|` +
+	`LPUSH \(needed to benchmark LRANGE\)|LRANGE_\d+ \(first \d+ elements\)|MSET \(\d+ keys\))",`)
 
 // oldRow is a test before version 6.2, which wrote neither a head nor latencies.
 var oldRow = lazy.Compile(`^"([^"]+)","(\d+\.\d\d|-?nan|-?inf)"$`)
@@ -55,7 +59,7 @@ func (redis) Recognizes(text []byte) bool {
 		}
 	}
 	first, _, _ := bytes.Cut(text, []byte("\n"))
-	return oldRow.Match(bytes.TrimRight(first, "\r"))
+	return oldTest.Match(first) && oldRow.Match(bytes.TrimRight(first, "\r"))
 }
 
 var rate = sample.HigherRatio("throughput", "request/s", "requests per second")
@@ -67,10 +71,12 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "redis-benchmark"}
 	p := format.NewProblems(name)
 	parts := format.Parts(data, beginsReport)
+	headed := len(parts) > 0
 	if len(parts) == 0 {
 		parts = []format.Part{{Line: 1, Text: labeled.Text(format.TrimMark(data))}}
 	}
-	for _, part := range parts {
+	seen := map[string]bool{} // in the first invocation
+	for i, part := range parts {
 		number, tests := part.Line, 0
 		for line := range bytes.Lines(part.Text) {
 			text := strings.TrimRight(string(line), "\r\n")
@@ -84,6 +90,10 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 				p.LeaveOut(number-1, "%s", wrong)
 			} else {
 				rec.Turn = len(out.Records)
+				// An invocation has each test once, unless -l repeats all of them.
+				test := rec.Labels[0].Value
+				rec.Repeats = headed && i == 0 && seen[test]
+				seen[test] = seen[test] || i == 0
 				out.Records = append(out.Records, rec)
 			}
 		}

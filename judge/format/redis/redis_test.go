@@ -52,3 +52,40 @@ func TestFailures(t *testing.T) {
 		}
 	}
 }
+
+// Two columns of another program are no output of redis-benchmark.
+func TestRecognizesOldRows(t *testing.T) {
+	for text, want := range map[string]bool{
+		"\"PING_INLINE\",\"74074.07\"\n": true, "\"MSET (10 keys)\",\"50000.00\"\r\n": true,
+		"\"LRANGE_500 (first 450 elements)\",\"20000.00\"\n": true, "\"GET\",\"inf\"\n": true,
+		"\"gzip\",\"12.34\"\n": false, "\"Q3/SET\",\"99.95\"\n": false, "\"GET\",\"12.34\",\"1\"\n": false,
+	} {
+		if New().Recognizes([]byte(text)) != want {
+			t.Errorf("%q: %v", text, !want)
+		}
+	}
+}
+
+// Equal tests after one header come from -l. Those of another invocation may have other options.
+func TestLoop(t *testing.T) {
+	const set = `"SET","5.00","0.1","0.1","0.1","0.1","0.1","0.2"` + "\n"
+	get := strings.Replace(set, "SET", "GET", 1)
+	for text, want := range map[string]string{
+		string(head) + "\n" + set + get + set + get:                       "SET GET SET+ GET+",
+		string(head) + "\n" + set + set + string(head) + "\n" + set + get: "SET SET+ SET #2 GET",
+		"\"SET\",\"5.00\"\n\"SET\",\"6.00\"\n":                            "SET SET #2",
+	} {
+		out, err := New().Read("x", []byte(text))
+		var got []string
+		for _, r := range out.Records {
+			name := r.Labels[0].Value
+			if r.Repeats {
+				name += "+"
+			}
+			got = append(got, name)
+		}
+		if names := strings.Join(got, " "); err != nil || names != want {
+			t.Errorf("%q: %s, want %s, %v", text, names, want, err)
+		}
+	}
+}
