@@ -41,9 +41,10 @@ const span = `\d+(?:\.\d+)?(?:y|month|w|d|h|min|s|ms|us)(?: \d+(?:\.\d+)?(?:y|mo
 const unit = `\S+\.(?:service|socket|target|device|mount|automount|swap|timer|path|slice|scope)`
 
 var (
-	started = lazy.Compile(`^Startup finished in (.*\((?:firmware|loader|kernel|initrd|userspace)\).*)$`)
-	phase   = lazy.Compile(`(?:^|\+ )(` + span + `) \((\w+)\)`)
+	started = lazy.Compile(`^Startup finished in (.*\((?:firmware|loader|kernel|initrd|userspace|soft reboot)\).*)$`)
+	phase   = lazy.Compile(`(?:^|\+ )(` + span + `) \((\w+(?: \w+)*)\)`)
 	total   = lazy.Compile(` = (` + span + `)\.? *$`)
+	never   = lazy.Compile(`^` + unit + ` (?:was never reached|is not active)\.$`)
 	reached = lazy.Compile(`^(` + unit + `) reached after (` + span + `) in userspace`)
 	blamed  = lazy.Compile(`^ *(` + span + `) (` + unit + `)$`)
 	odd     = lazy.Compile(`^ *[-+0-9.,]+[a-z]* (?:[0-9.,]+[a-z]* )*` + unit + `$`)
@@ -110,6 +111,10 @@ func (r *reader) readLine(line string) {
 	if early.MatchString(line) {
 		r.p.LeaveOut(r.line, "systemd-analyze ran before the boot had finished; run it again when systemctl "+
 			"is-system-running --wait ends")
+		return
+	}
+	if never.MatchString(line) {
+		r.p.Fail(r.out, r.line, "The boot did not reach its goal, so its times may be incomplete: %s", line)
 		return
 	}
 	if m := reached.FindStringSubmatch(line); m != nil {

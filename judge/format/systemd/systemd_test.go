@@ -22,6 +22,26 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
+// After a soft reboot, systemd names a phase of two words and no total.
+func TestSoftReboot(t *testing.T) {
+	out, err := New().Read("x", []byte("Startup finished in 812ms (soft reboot) + 3.101s (userspace) \n"))
+	if err != nil || len(out.Records) != 2 || out.Records[0].Labels[1].Value != "soft reboot" ||
+		out.Records[0].Series[0].Values[0] != 0.812 || len(out.Warnings) > 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A boot that did not reach its target failed.
+func TestTargetNotReached(t *testing.T) {
+	for text, want := range map[string]int{"graphical.target was never reached.": 1, "graphical.target is not active.": 1,
+		"graphical.target reached after 3.050s in userspace.": 0} {
+		out, err := New().Read("x", []byte("Startup finished in 1s (kernel) + 3s (userspace) = 4s\n"+text+"\n"))
+		if err != nil || len(out.Failures) != want {
+			t.Errorf("%s: %+v, %v", text, out, err)
+		}
+	}
+}
+
 func TestLeftOut(t *testing.T) {
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "a comma", Text: "5.1s a.service\n 1min 2,3s b.service\n",
