@@ -3,6 +3,7 @@ package pgbench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -41,7 +42,7 @@ func (pgbench) Doc() format.Doc {
 
 var (
 	begin   = lazy.Compile(`^transaction type: `)
-	header  = lazy.Compile(`^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
+	header  = lazy.Compile(`^pgbench \((?:PostgreSQL )?([^\s,)]+)(?:.*, server ([^\s)]+))?`)
 	clients = lazy.Compile(`(?m)^number of clients: `)
 	// aborted is the end of a run in which a client failed, since version 12, or the message about the client.
 	aborted = lazy.Compile(`Run was aborted|(?m:^(?:pgbench: (?:error|fatal): )?[Cc]lient \d+ aborted\b)`)
@@ -68,10 +69,11 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 	if !slices.ContainsFunc(parts, func(part format.Part) bool { return begin.Match(part.Text) }) {
 		p.Add(1, "no line begins with \"transaction type:\"; write the file with pgbench > FILE")
 	}
-	version, turn := "", 0
+	version, server, turn := "", "", 0
 	for _, part := range parts {
 		if m := header.FindSubmatch(part.Text); m != nil { // since version 14, before the report
 			version = string(m[1])
+			server = cmp.Or(string(m[2]), version) // pgbench names a server of another version
 			out.Program = "pgbench " + version
 			continue
 		}
@@ -81,7 +83,7 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 		for _, rec := range readReport(p, part) {
 			rec.Turn = turn
 			if rec.Facts = map[string]string{}; version != "" {
-				rec.Facts["version"] = version
+				rec.Facts["version"], rec.Facts["server"] = version, server
 			}
 			for name, line := range map[string]string{"tries": "maximum number of tries:", "partitions": "partitions:",
 				"partition-method": "partition method:"} {
@@ -297,7 +299,8 @@ func latencies(p *format.Problems, rec *format.Record, text labeled.Text, prefix
 
 var (
 	scriptLine = lazy.Compile(`^SQL script \d+: `)
-	countLine  = lazy.Compile(`(?m)^ - (\d+) transactions \(.*tps = (\S+)\)\s*$`)
+	countLine  = lazy.Compile(`(?m)^ - (?:number of transactions actually processed: )?(\d+)(?: transactions)? ` +
+		`\((?:.*, )?tps = (\S+)\)\s*$`)
 )
 
 // spread is the difference of the lines tps; 0 if there is one.

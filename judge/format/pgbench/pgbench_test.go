@@ -17,7 +17,7 @@ func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 func TestFacts(t *testing.T) {
 	out, err := New().Read("x", []byte("pgbench (15.18 (Debian))\ntransaction type: a\npartition method: hash\n"+
 		"partitions: 4\nmaximum number of tries: 3\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"))
-	want := map[string]string{"version": "15.18", "partition-method": "hash", "partitions": "4", "tries": "3"}
+	want := map[string]string{"version": "15.18", "server": "15.18", "partition-method": "hash", "partitions": "4", "tries": "3"}
 	if err != nil || !maps.Equal(out.Records[0].Facts, want) {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -54,6 +54,41 @@ func TestVersionsOfReports(t *testing.T) {
 	if err != nil || len(out.Records) != 2 || out.Records[0].Facts["version"] != "15.5" ||
 		out.Records[1].Facts["version"] != "17.2" {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// pgbench names the server if its version is another one.
+func TestServers(t *testing.T) {
+	const report = "transaction type: a\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"
+	for head, want := range map[string]string{
+		"pgbench (17.2, server 16.1)": "17.2 16.1",
+		"pgbench (17.2 (Debian 17.2-1.pgdg120+1), server 16.1 (Debian 16.1-1))": "17.2 16.1",
+		"pgbench (PostgreSQL 14.0, server 13beta1)": "14.0 13beta1",
+		"pgbench (17.2 (Debian 17.2-1))":            "17.2 17.2",
+	} {
+		out, err := New().Read("x", []byte(head+"\n"+report))
+		if err != nil || len(out.Records) != 1 ||
+			out.Records[0].Facts["version"]+" "+out.Records[0].Facts["server"] != want {
+			t.Errorf("%s: %+v, %v", head, out, err)
+		}
+	}
+}
+
+// Newer versions print the transactions of a script in two lines.
+func TestScripts(t *testing.T) {
+	const report = "transaction type: multiple scripts\nnumber of clients: 4\n" +
+		"number of transactions actually processed: 20\ntps = 2000.0 (without initial connection time)\n" +
+		"SQL script 1: a.sql\n - weight: 1 (targets 100.0% of total)\n"
+	for lines, want := range map[string]int{
+		" - 20 transactions (100.0% of total, tps = 2000.0)\n": 2,
+		" - 20 transactions (100.0% of total)\n - number of transactions actually processed: 20 (tps = 2000.0)\n": 2,
+		" - 20 transactions (100.0% of total)\n": 1,
+	} {
+		out, err := New().Read("x", []byte(report+lines+" - latency average = 2.5 ms\n"))
+		if err != nil || len(out.Records) != want || want == 2 && (out.Records[1].Series[0].Values[0] != 2000 ||
+			len(out.Records[1].Series) != 2 || len(out.Warnings) > 0) {
+			t.Errorf("%q: %+v, %v", lines, out, err)
+		}
 	}
 }
 
