@@ -32,6 +32,16 @@ func (t Text) Line(label string) (string, error) {
 	return rest, nil
 }
 
+// Has reports whether a line begins with label, which may follow blanks.
+func (t Text) Has(label string) bool {
+	for line := range bytes.Lines(t) {
+		if bytes.HasPrefix(bytes.TrimSpace(line), []byte(label)) {
+			return true
+		}
+	}
+	return false
+}
+
 // Number returns the number right after label, as Line finds it. The number
 // must end in suffix, which is removed.
 func (t Text) Number(label, suffix string) (float64, error) {

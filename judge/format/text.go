@@ -36,9 +36,9 @@ func Parts(data []byte, begins func(line []byte) bool) (out []Part) {
 func Single(m sample.Metric, v float64) Series { return Series{Metric: m, Values: []float64{v}} }
 
 // AddNumber appends the number after a label in text, times factor, unless it is 0. A number
-// that cannot be read is left out.
+// that cannot be read, or that stands in two lines, is left out.
 func (p *Problems) AddNumber(r *Record, text labeled.Text, label string, m sample.Metric, factor float64) {
-	if _, err := text.Line(label); err != nil {
+	if !text.Has(label) {
 		return
 	}
 	v, err := text.Number(label, "")

@@ -18,6 +18,11 @@ func TestMistakes(t *testing.T) {
 			Want: "x:1: reports of sysbench 0.4.12 are not supported; use sysbench 1.0 or 1.1"},
 		{Name: "a decimal comma", Text: head + "total number of events: 5\ntotal time: 1,5s\n",
 			Want: `x:1: the report of sysbench 2.7.0 cannot be read: total time: "1,5s": not a number followed by "s"`},
+		{Name: "checkpoints", Text: head + "[ 1s ] Checkpoint report:\ntotal time: 1s\ntotal number of events: 5\n",
+			Want: "x:1: the report has several parts; run sysbench 2.7.0 without --report-checkpoints"},
+		{Name: "no run", Text: "sysbench 1.0.20\n\nRemoving test files...\n",
+			Want: "x:1: the file has no report of sysbench TEST run"},
+		{Name: "cut off after a line", Text: "sysbench 1.0.20\n\n", Want: "x:1: the report of sysbench 1.0.20 has no line"},
 		{Name: "another version", Text: head + "total number of events: 5\nelapsed: 1s\n",
 			Want: "x:1: the report of sysbench 2.7.0 has neither \"total time:\" (version 1.0) nor"},
 	})
@@ -31,8 +36,23 @@ func TestLeftOut(t *testing.T) {
 		{Name: "a percentile", Text: report + "   95th percentile:   -nan\n", Want: `x:1: latency-p95: "-nan" is not a`},
 		{Name: "an empty percentile", Text: report + "   95th percentile:   \n   sum:  9\n", Want: `x:1: latency-p95: "" is`},
 		{Name: "a bandwidth", Text: report + "64.00 MiB transferred (nan MiB/sec)\n", Want: `x:1: bandwidth: "nan" is not`},
+		{Name: "a mean, and a line of a script", Text: report + "avg: 5\n   avg:   3.01\n",
+			Want: `x:1: latency-mean: two lines begin with "avg:"`},
+		{Name: "two rates", Text: report + "reads/s: 5\n   reads/s:   3.01\n",
+			Want: `x:1: reads: two lines begin with "reads/s:"`},
 		{Name: "a rate", Text: report + "   reads/s:   inf\n", Want: `x:1: reads: "inf" is not a number`},
 	})
+}
+
+// What prepare and cleanup print is no report.
+func TestOtherCommands(t *testing.T) {
+	const run = "sysbench 1.0.20\n\nRunning the test with following options:\nNumber of threads: 1\n" +
+		"total time: 1s\ntotal number of events: 5\n"
+	out, err := New().Read("x", []byte("sysbench 1.0.20\n\nCreating table 'sbtest1'...\n"+run+
+		"sysbench 1.0.20\n\nDropping table 'sbtest1'...\n"))
+	if err != nil || len(out.Records) != 1 || out.LeftOut != 0 || len(out.Warnings) != 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
 }
 
 // A message about a failure counts as one. Without a report, the run failed.

@@ -41,6 +41,9 @@ func (sysbench) Recognizes(head []byte) bool {
 			bytes.Contains(head, []byte("Number of threads:")))
 }
 
+// ran is a line of the command run.
+var ran = lazy.Compile(`(?m)^(?:Running the test with following options|Number of threads:)`)
+
 func (sysbench) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "sysbench"}
 	p := format.NewProblems(name)
@@ -50,7 +53,10 @@ func (sysbench) Read(name string, data []byte) (format.File, error) {
 	}
 	seen := map[string]bool{}
 	for _, part := range parts {
-		first, _, _ := bytes.Cut(part.Text, []byte("\n"))
+		first, rest, _ := bytes.Cut(part.Text, []byte("\n"))
+		if len(bytes.TrimSpace(rest)) > 0 && !ran.Match(rest) && !broken.Match(rest) {
+			continue // it is the output of prepare or cleanup
+		}
 		version := strings.Trim(strings.TrimPrefix(string(begin.Find(first)), "sysbench "), ":")
 		out.Program = "sysbench " + version
 		rec := report{Part: part, version: version, p: p}.readRecord(&out)
@@ -63,6 +69,9 @@ func (sysbench) Read(name string, data []byte) (format.File, error) {
 			seen[key] = true
 		}
 		out.Records = append(out.Records, *rec)
+	}
+	if len(parts) > 0 && len(out.Records) == 0 && !p.AnyLeftOut() {
+		p.Add(parts[0].Line, "the file has no report of sysbench TEST run")
 	}
 	p.Distinguish(&out, "test")
 	return p.Finish(out)
@@ -104,6 +113,10 @@ func (r report) readRecord(out *format.File) *format.Record {
 	}}
 	if warmup, err := r.Text.Line("Warmup time:"); err == nil {
 		rec.Facts["warmup"] = warmup
+	}
+	if bytes.Contains(r.Text, []byte("Checkpoint report:")) {
+		r.p.LeaveOut(r.Line, "the report has several parts; run sysbench %s without --report-checkpoints", r.version)
+		return nil
 	}
 	events, took, idle, err := r.counts()
 	fatal := bytes.TrimSpace(broken.Find(r.Text))
@@ -311,8 +324,11 @@ func (r report) special(rec *format.Record) {
 		{"reads/s:", "reads", "op/s", 1}, {"writes/s:", "writes", "op/s", 1}, {"fsyncs/s:", "fsyncs", "op/s", 1},
 		{"read, MiB/s:", "read-bandwidth", "B/s", 1 << 20}, {"written, MiB/s:", "write-bandwidth", "B/s", 1 << 20},
 	} {
-		if v, err := r.Text.Line(x.label); err == nil {
+		switch v, err := r.Text.Line(x.label); {
+		case err == nil:
 			add(x.name, x.unit, v, x.factor)
+		case r.Text.Has(x.label):
+			r.p.LeaveOut(r.Line, "%s: %v", x.name, err)
 		}
 	}
 	for _, m := range iops.FindAllSubmatch(r.Text, 3) {
