@@ -56,7 +56,7 @@ func Settle(f Format, files []*File) {
 
 // Bounds on files.
 const (
-	HeadBytes = 64 << 10  // that Recognizes gets
+	HeadBytes = 1 << 20   // that Recognizes gets; a program may print its progress before the report
 	MaxBytes  = 256 << 20 // of a file
 )
 

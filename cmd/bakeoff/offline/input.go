@@ -162,8 +162,11 @@ func criterionSamples(folder string) (out []string) {
 func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
 		in, err := utf8Reader(a.In, "standard input")
+		if err != nil {
+			return input{}, err
+		}
 		ends := &ends{Reader: in}
-		return input{path: "standard input", in: bufio.NewReaderSize(ends, format.HeadBytes), ends: ends}, err
+		return input{path: "standard input", in: bufio.NewReaderSize(ends, in.Size()), ends: ends}, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -180,7 +183,7 @@ func (a reader) openInput(path string) (input, error) {
 		return input{}, err
 	}
 	ends := &ends{Reader: in}
-	return input{path: path, file: f, in: bufio.NewReaderSize(ends, format.HeadBytes), ends: ends}, nil
+	return input{path: path, file: f, in: bufio.NewReaderSize(ends, in.Size()), ends: ends}, nil
 }
 
 // ends keeps the ends of what is read, as UTF-8.
@@ -221,7 +224,7 @@ var gzipMagic = []byte("\x1f\x8b\x08")
 
 // unpacked reads a file, and what is in it if gzip packed it.
 func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(file, format.HeadBytes)
+	in := bufferHead(file)
 	if head, _ := in.Peek(len(gzipMagic)); !bytes.Equal(head, gzipMagic) {
 		return in, nil
 	}
@@ -237,7 +240,21 @@ func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
 		return nil, fault.New(fault.Invalid, "%s has more than %d MiB when it is unpacked; analyze a part of it", path,
 			format.MaxBytes>>20)
 	}
-	return bufio.NewReaderSize(bytes.NewReader(data), format.HeadBytes), nil
+	return bufferHead(bytes.NewReader(data)), nil
+}
+
+// bufferHead returns a reader that can peek at the head of a file. The buffer of a small file is small: many may be open.
+func bufferHead(file io.Reader) *bufio.Reader {
+	size := int64(format.HeadBytes)
+	switch f := file.(type) {
+	case *bytes.Reader:
+		size = min(size, f.Size())
+	case *os.File:
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			size = min(size, info.Size())
+		}
+	}
+	return bufio.NewReaderSize(file, int(size))
 }
 
 // utf8Reader reads a file. Text in UTF-16, as PowerShell writes it, becomes UTF-8, and
@@ -247,7 +264,7 @@ func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	head, _ := in.Peek(format.HeadBytes) // what reads on finds an error again
+	head, _ := in.Peek(in.Size()) // what reads on finds an error again
 	wide := labeled.IsUTF16(head)
 	if !wide && (!colors.Match(head) || lazy.Compile(compressedFile).Match(head)) {
 		return in, nil
@@ -263,7 +280,7 @@ func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 	if wide {
 		data = labeled.Clean(data)
 	}
-	return bufio.NewReaderSize(bytes.NewReader(colors.ReplaceAll(data, nil)), format.HeadBytes), nil
+	return bufferHead(bytes.NewReader(colors.ReplaceAll(data, nil))), nil
 }
 
 // nameByFile names the contenders that have no name after their files: without
@@ -292,7 +309,7 @@ func (all inputs) commonFormat(from string) (format.Format, error) {
 	}
 	var found format.Format
 	for i, x := range all {
-		head, err := x.in.Peek(format.HeadBytes)
+		head, err := x.in.Peek(x.in.Size())
 		if err != nil && len(head) == 0 && err != io.EOF {
 			return nil, fault.Wrap(fault.Lab, "read "+x.path, err)
 		}

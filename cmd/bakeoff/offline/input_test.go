@@ -82,7 +82,7 @@ func TestBootOfAGzipFile(t *testing.T) {
 
 // The format may be recognizable only after the output of the program that was measured.
 func TestLongTextBeforeTheFirstResult(t *testing.T) {
-	text := strings.Repeat("noise of the program\n", 1000) + "BenchmarkA-2 10 5 ns/op\n"
+	text := strings.Repeat("noise of the program\n", 10_000) + "BenchmarkA-2 10 5 ns/op\n"
 	out, stderr, code := called(t, "analyse", file(t, "x.txt", text))
 	if code != 0 || !strings.Contains(out, "5.00 ns/op") {
 		t.Errorf("%s, %s, %d", out, stderr, code)

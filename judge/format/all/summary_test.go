@@ -61,6 +61,12 @@ var summaries = []struct{ format, what, head string }{
 		"Name (time in ns)         Min       Max      Mean  StdDev\n"},
 	{"pytest", "the CSV of pytest-benchmark", "name,param:size,min,max,mean,stddev,rounds,median,iqr,ops\n"},
 	{"redis", "the text of redis-benchmark", "====== SET ======\n  100000 requests completed in 1.00 seconds\n"},
+	{"redis", "the text of redis-benchmark", "SET: rps=0.0 (overall: nan) avg_msec=nan (overall: nan)\r    \r" +
+		"====== SET ======\n  100000 requests completed in 1.02 seconds\n"},
+	{"redis", "the text of redis-benchmark", "SET: 85000.00\rSET: 99009.90 requests per second\n"},
+	{"redis", "the text of redis-benchmark",
+		"LRANGE_100 (first 100 elements): 30000.00 requests per second, p50=0.8 msec\n"},
+	{"redis", "the text of redis-benchmark", "set foo bar: 30000.00 requests per second, p50=0.8 msec\n"},
 	{"redis", "the text of redis-benchmark", "PING_INLINE: 99009.90 requests per second, p50=0.263 msec\n"},
 	{"", "the text of ApacheBench", "This is ApacheBench, Version 2.3 <$Revision: 1903618 $>\nBenchmarking localhost\n"},
 	{"", "the text of hey", "\nSummary:\n  Total:\t2.0174 secs\n  Slowest:\t0.0812 secs\n  Fastest:\t0.0004 secs\n"},

@@ -43,7 +43,7 @@ func (pytest) Doc() format.Doc {
 
 func (pytest) Recognizes(head []byte) bool {
 	paths := format.Paths(format.TrimMark(head))
-	return slices.Contains(paths, "machine_info") &&
+	return slices.Contains(paths, "benchmarks.options.disable_gc") || slices.Contains(paths, "machine_info") &&
 		(slices.Contains(paths, "machine_info.python_version") || slices.Contains(paths, "benchmarks"))
 }
 

@@ -81,3 +81,12 @@ func TestLabels(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// A file with sorted members may have all its values before the machine.
+func TestRecognizesSortedMembers(t *testing.T) {
+	const head = `{"benchmarks": [{"extra_info": {}, "fullname": "t.py::test_a", "options": {"disable_gc": false, ` +
+		`"timer": "perf_counter"}, "stats": {"data": [1, 2`
+	if !New().Recognizes([]byte(head)) {
+		t.Error(head)
+	}
+}
