@@ -61,10 +61,10 @@ func TestVersionsOfReports(t *testing.T) {
 func TestServers(t *testing.T) {
 	const report = "transaction type: a\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"
 	for head, want := range map[string]string{
-		"pgbench (17.2, server 16.1)": "17.2 16.1",
+		"pgbench (17.2, server 16.1)":                                           "17.2 16.1",
 		"pgbench (17.2 (Debian 17.2-1.pgdg120+1), server 16.1 (Debian 16.1-1))": "17.2 16.1",
-		"pgbench (PostgreSQL 14.0, server 13beta1)": "14.0 13beta1",
-		"pgbench (17.2 (Debian 17.2-1))":            "17.2 17.2",
+		"pgbench (PostgreSQL 14.0, server 13beta1)":                             "14.0 13beta1",
+		"pgbench (17.2 (Debian 17.2-1))":                                        "17.2 17.2",
 	} {
 		out, err := New().Read("x", []byte(head+"\n"+report))
 		if err != nil || len(out.Records) != 1 ||
@@ -80,9 +80,9 @@ func TestScripts(t *testing.T) {
 		"number of transactions actually processed: 20\ntps = 2000.0 (without initial connection time)\n" +
 		"SQL script 1: a.sql\n - weight: 1 (targets 100.0% of total)\n"
 	for lines, want := range map[string]int{
-		" - 20 transactions (100.0% of total, tps = 2000.0)\n": 2,
+		" - 20 transactions (100.0% of total, tps = 2000.0)\n":                                                    2,
 		" - 20 transactions (100.0% of total)\n - number of transactions actually processed: 20 (tps = 2000.0)\n": 2,
-		" - 20 transactions (100.0% of total)\n": 1,
+		" - 20 transactions (100.0% of total)\n":                                                                  1,
 	} {
 		out, err := New().Read("x", []byte(report+lines+" - latency average = 2.5 ms\n"))
 		if err != nil || len(out.Records) != want || want == 2 && (out.Records[1].Series[0].Values[0] != 2000 ||
