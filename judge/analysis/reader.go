@@ -176,11 +176,15 @@ func (t *reader) readTable(r io.Reader) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 64<<10), maxLine)
 	var header []int
+	var first []byte // the line of the header
 	ndjson, started := false, false
 	line := int32(0)
 	for in.Scan() {
 		line++
 		b := bytes.TrimSpace(in.Bytes())
+		if !started && hasTabs(b) {
+			t.separator = '\t'
+		}
 		if t.separator == '\t' && len(b) > 0 {
 			b = bytes.Trim(in.Bytes(), " \r") // the first and the last column may be empty
 		}
@@ -200,11 +204,15 @@ func (t *reader) readTable(r io.Reader) error {
 		if !started {
 			started = true
 			if ndjson = b[0] == '{'; !ndjson {
+				first = bytes.Clone(b)
 				if header = t.readHeader(line, b); header == nil {
 					return t.problems.Err()
 				}
 				continue
 			}
+		}
+		if bytes.Equal(b, first) { // tables were joined
+			continue
 		}
 		var f fields
 		if ndjson {
@@ -232,14 +240,20 @@ func (t *reader) readTable(r io.Reader) error {
 	return t.refusal()
 }
 
+// hasTabs reports whether tabs separate the columns of a header.
+func hasTabs(header []byte) bool {
+	return bytes.IndexByte(header, ',') < 0 && bytes.IndexByte(header, '\t') >= 0
+}
+
 // readHeader returns the column of each field, −1 for one that is not ours.
 func (t *reader) readHeader(line int32, b []byte) []int {
 	if b[0] == '[' {
 		t.problem(line, "this is a JSON array; write one JSON object per line (jq -c '.[]')")
 		return nil
 	}
-	if bytes.IndexByte(b, ',') < 0 && bytes.IndexByte(b, '\t') >= 0 {
-		t.separator = '\t'
+	if bytes.IndexByte(b, '\r') >= 0 {
+		t.problem(line, "the lines end with CR alone; replace each CR by LF (tr '\\r' '\\n')")
+		return nil
 	}
 	names, err := t.splitLine(b)
 	if err != nil {

@@ -149,6 +149,13 @@ func TestFormsOfCSV(t *testing.T) {
 	if got := rowsOf(t, "\ufeff"+csvHead+"0,0,a,w,m,s,lower,1,,,\n"); len(got) != 1 {
 		t.Errorf("with a byte order mark: %q", got)
 	}
+	tabs := strings.ReplaceAll("\t"+csvHead+"7,0,0,a,w,m,s,lower,1,,,\n", ",", "\t")
+	if got := rowsOf(t, tabs); len(got) != 1 || !strings.HasPrefix(got[0], "2:0,0,a,w,m,s,lower,1,") {
+		t.Errorf("an index before columns that are separated by tabs: %q", got)
+	}
+	if got := rowsOf(t, csvHead+"0,0,a,w,m,s,lower,1,,,\n"+csvHead+"1,0,a,w,m,s,lower,1,,,\n"); len(got) != 2 {
+		t.Errorf("two tables in one file: %q", got)
+	}
 	if got := rowsOf(t, "\n\n"+usual+"\n"); len(got) != 1 || got[0] != "3:-1,0,a,w,m,s,lower,0.0015,e,i,ratio,true" {
 		t.Errorf("objects after blank lines: %q", got)
 	}
@@ -164,6 +171,7 @@ func TestRefusedTables(t *testing.T) {
 		{"position\n5\n", `t:1: no column "block"`}, // its rows are not read
 		{"block;position;contender;workload\n", `t:1: the columns are separated by ';'; write commas`},
 		{"block\tposition\tcontender\n", `t:1: no column "workload", "metric", `},
+		{"block,position\r1,2\r", "t:1: the lines end with CR alone; replace each CR by LF"},
 		{"\"block\n", "t:1: the quotes do not match"},
 		{"[{\"block\": 0}]\n", "t:1: this is a JSON array; write one JSON object per line"},
 		{"[\n  {\"block\": 0}\n]\n", "t:1: this is a JSON array; write one JSON object per line"},

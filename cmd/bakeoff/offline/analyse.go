@@ -110,7 +110,6 @@ blocks after the look that decides, and prints how many blocks these are.`,
 	fl.Var((*cli.Share)(&f.margin), "margin", "largest difference, as a `share`, that counts as equivalent")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object for each experiment, one per line")
 	fl.BoolVar(&f.markdown, "markdown", false, "print tables for an issue or a pull request")
-	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	SortFlag(c, &f.sort)
 	FailOnFlag(c, &f.failOn)
 	cli.CompleteFlag(c, "from", func([]string) []string { return formatNames() })
@@ -122,6 +121,9 @@ blocks after the look that decides, and prints how many blocks these are.`,
 func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error {
 	if err := errors.Join(FailOn(f.failOn).Check(), CheckSort(c, f.sort)); err != nil {
 		return err
+	}
+	if f.json && f.markdown {
+		return fault.New(fault.Invalid, "--json and --markdown exclude each other; remove one of them")
 	}
 	opt := analysis.TableOptions{Baseline: f.baseline, Margin: f.margin, Looks: f.looks, FailOn: f.failOn}
 	for _, s := range f.alphas {

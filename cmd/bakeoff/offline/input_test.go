@@ -89,6 +89,13 @@ func TestLongTextBeforeTheFirstResult(t *testing.T) {
 	}
 }
 
+func TestJSONExcludesMarkdown(t *testing.T) {
+	_, stderr, code := called(t, "analyse", file(t, "x.txt", "BenchmarkA-2 10 5 ns/op\n"), "--json", "--markdown")
+	if code != 2 || !strings.Contains(stderr, "--json and --markdown exclude each other; remove one of them") {
+		t.Errorf("%s, %d", stderr, code)
+	}
+}
+
 func TestEmptyFileIsNamed(t *testing.T) {
 	_, stderr, code := called(t, "analyse", file(t, "x.txt", ""))
 	if code != 2 || !strings.Contains(stderr, "x.txt is empty; the program that should write it may have failed") {
