@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 )
 
 // Schema is the version of System.
@@ -383,6 +384,26 @@ func (s System) Partition(device string) (Partition, Disk, bool) {
 		}
 	}
 	return Partition{}, Disk{}, false
+}
+
+// partEnd matches the last letter of a disk's name and what the name of a partition, or of a slice of BSD, adds.
+var partEnd = lazy.Compile(`^([^0-9][0-9]+|[0-9](p[0-9]+|[a-p]))$`)
+
+// Has reports whether a device is the disk or a part of it. zpool status shows names without their folder.
+func (d Disk) Has(dev string) bool {
+	if !strings.Contains(dev, "/") {
+		return slices.ContainsFunc([]string{"/dev/", "/dev/disk/by-id/", "/dev/disk/by-partuuid/"}, func(folder string) bool {
+			return d.Has(folder + dev)
+		})
+	}
+	node, link := "/dev/"+d.Name, "/dev/disk/by-id/"+d.ByID
+	if dev == node || strings.HasPrefix(dev, node) && partEnd.MatchString(dev[len(node)-1:]) ||
+		d.ByID != "" && (dev == link || strings.HasPrefix(dev, link+"-part")) {
+		return true
+	}
+	return slices.ContainsFunc(d.Partitions, func(p Partition) bool {
+		return p.Device == dev || p.PartUUID != "" && strings.EqualFold(dev, "/dev/disk/by-partuuid/"+p.PartUUID)
+	})
 }
 
 // ESPs returns the EFI system partitions.

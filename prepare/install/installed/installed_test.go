@@ -91,3 +91,22 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestHas recognizes the parts of a disk by their names, even those that the facts do not list.
+func TestHas(t *testing.T) {
+	d := Disk{ByID: "ata-X", Partitions: []Partition{{Device: "/dev/dk3", PartUUID: "ab"}}}
+	for _, c := range []struct {
+		disk, device string
+		want         bool
+	}{
+		{"sda", "/dev/sda", true}, {"sda", "/dev/sda12", true}, {"sda", "/dev/sdaa", false}, {"sda", "/dev/sdaa1", false},
+		{"loop1", "/dev/loop1p2", true}, {"loop1", "/dev/loop12", false}, {"loop1", "/dev/loop12p1", false},
+		{"wd0", "/dev/wd0a", true}, {"wd0", "/dev/dk3", true}, {"wd0", "/dev/wd10", false}, {"wd0", "wd0e", true},
+		{"sda", "/dev/disk/by-id/ata-X", true}, {"sda", "ata-X-part2", true}, {"sda", "/dev/disk/by-id/ata-XY", false},
+		{"sda", "/dev/disk/by-partuuid/AB", true}, {"sda", "", false}, {"sda", "/dev/mapper/sda1", false},
+	} {
+		if d.Name = c.disk; d.Has(c.device) != c.want {
+			t.Errorf("%s, %q: not %v", c.disk, c.device, c.want)
+		}
+	}
+}

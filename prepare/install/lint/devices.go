@@ -175,19 +175,3 @@ func (l *linter) stableName(dev string) string {
 	}
 	return dev
 }
-
-// hasDevice reports whether a device is a disk or a part of it. zpool status shows names without their folder.
-func hasDevice(d installed.Disk, dev string) bool {
-	if !strings.Contains(dev, "/") {
-		return slices.ContainsFunc([]string{"/dev/", "/dev/disk/by-id/", "/dev/disk/by-partuuid/"}, func(folder string) bool {
-			return hasDevice(d, folder+dev)
-		})
-	}
-	if dev == "/dev/"+d.Name || d.ByID != "" && (dev == "/dev/disk/by-id/"+d.ByID ||
-		strings.HasPrefix(dev, "/dev/disk/by-id/"+d.ByID+"-part")) {
-		return true
-	}
-	return slices.ContainsFunc(d.Partitions, func(p installed.Partition) bool {
-		return p.Device == dev || p.PartUUID != "" && strings.EqualFold(dev, "/dev/disk/by-partuuid/"+p.PartUUID)
-	})
-}

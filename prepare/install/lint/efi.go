@@ -280,7 +280,7 @@ func (l *linter) mirrored() bool { return len(l.rootDisks()) > 1 }
 func (l *linter) rootDisks() (out []installed.Disk) {
 	_, p := l.rootPool()
 	for _, d := range l.Disks {
-		if slices.ContainsFunc(p.VDevs, func(v string) bool { return hasDevice(d, v) }) {
+		if slices.ContainsFunc(p.VDevs, func(v string) bool { return d.Has(v) }) {
 			out = append(out, d)
 		}
 	}

@@ -273,9 +273,9 @@ func (l *linter) checkBSDPool() {
 			"Make rpool again on NetBSD; a feature cannot be removed.")
 	}
 	ours := func(dev string) bool {
-		i := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return hasDevice(d, dev) })
+		i := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return d.Has(dev) })
 		return slices.ContainsFunc(p.VDevs, func(v string) bool {
-			return path.Base(v) == path.Base(dev) || i >= 0 && hasDevice(l.Disks[i], v)
+			return path.Base(v) == path.Base(dev) || i >= 0 && l.Disks[i].Has(v)
 		})
 	}
 	var others []string

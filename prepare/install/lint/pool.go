@@ -154,7 +154,7 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 			byOrder = v
 		}
 		for _, d := range l.Disks {
-			if !hasDevice(d, v) {
+			if !d.Has(v) {
 				continue
 			}
 			if d.ByID == "" {
@@ -238,7 +238,7 @@ func (l *linter) checkStaleLabels() {
 func (l *linter) mayUse(name string, d installed.Disk) bool {
 	p, ok := l.Pools[name]
 	return ok && (len(p.VDevs) == 0 || slices.ContainsFunc(p.VDevs, func(v string) bool {
-		at := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return hasDevice(d, v) })
+		at := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return d.Has(v) })
 		return at < 0 || l.Disks[at].Name == d.Name
 	}))
 }

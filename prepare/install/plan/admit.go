@@ -79,8 +79,13 @@ func (r *refusals) namesakes(s *spec.Spec, t Target, disks []Disk) {
 		if s.Recipe == "netbsd-zfs" {
 			what = "imports any pool of this name by force"
 		}
-		r.add("detach that disk, or give its pool another name: zpool import -N GUID other; zpool export other",
-			"%s has another pool called %s: the new system %s", l.Device, l.Pool, what)
+		fix := "detach that disk, or, if no hibernated system uses that pool, give it another name: " +
+			"zpool import -N GUID other; zpool export other" // LUKS hides an image
+		if len(t.Images) > 0 {
+			fix = "detach that disk; do not import that pool: " + strings.Join(t.Images, ", ") + " holds the image of a " +
+				"hibernated system, which damages the pool if it resumes after an import"
+		}
+		r.add(fix, "%s has another pool called %s: the new system %s", l.Device, l.Pool, what)
 	}
 }
 
@@ -177,6 +182,12 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 				"%s holds the image of a hibernated system (swsuspend)", d.Path)
 		default:
 			r.add("add it to destroy if bakeoff may destroy it", "%s holds %s, which destroy does not name", d.Path, g)
+		}
+	}
+	for _, m := range d.missing {
+		if m.signature == "" || !slices.Contains(s.Destroy, m.signature) {
+			r.add("run bakeoff install probe on the target, as root", "the facts contradict each other: %s %s", d.Path,
+				m.problem)
 		}
 	}
 	for _, p := range d.Parts {

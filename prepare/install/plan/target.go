@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,6 +20,8 @@ type Target struct {
 	ZFS        string   `json:"-"`     // version of OpenZFS there, "" is unknown; it changes no identity
 	Disks      []Disk   `json:"disks"`
 	Labels     []Label  `json:"-"` // those of pools that blkid finds; they change no identity
+	// Images are the devices with the image of a hibernated system. They change no identity.
+	Images []string `json:"-"`
 	// MOK are the names of the enrolled keys of the machine owner; nil is unknown. It changes no identity.
 	MOK []string `json:"-"`
 	// Unknown are the facts that nobody knows, by their names in the facts: zpool, blkid, firmware.mode,
@@ -42,6 +46,13 @@ type Disk struct {
 	Signatures []string         `json:"signatures,omitempty"`
 	Parts      []string         `json:"parts,omitempty"` // its partitions, which go
 	partBytes  map[string]int64 // sizes of Parts; 0 is unknown
+	missing    []missing
+}
+
+// missing is a use of a disk, or a signature on it, that other facts show and those of the disk lack.
+type missing struct {
+	signature string // "" of a use
+	problem   string
 }
 
 func (t Target) unknown(fact string) bool { return slices.Contains(t.Unknown, fact) }
@@ -69,7 +80,7 @@ func TargetOf(s installed.System) Target {
 	for _, d := range s.Disks {
 		to := Disk{Path: "/dev/" + d.Name, Serial: d.Serial, Size: d.Size, Logical: d.Logical, Users: d.Users,
 			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil && d.Partitions != nil,
-			partBytes: map[string]int64{}}
+			partBytes: map[string]int64{}, missing: missingFacts(s, d)}
 		if d.ByID != "" {
 			to.ByID = "/dev/disk/by-id/" + strings.TrimPrefix(d.ByID, "/dev/disk/by-id/")
 		}
@@ -88,5 +99,41 @@ func TargetOf(s installed.System) Target {
 			}
 		}
 	}
+	for _, dev := range slices.Sorted(maps.Keys(s.Blkid)) {
+		if s.Blkid[dev]["TYPE"] == "swsuspend" {
+			t.Images = append(t.Images, dev)
+		}
+	}
 	return t
+}
+
+// missingFacts compares the users and the signatures of a disk with what other facts show of it.
+func missingFacts(s installed.System, d installed.Disk) (all []missing) {
+	use := func(dev, format string, args ...any) {
+		if d.Users != nil && len(d.Users) == 0 && d.Has(dev) {
+			all = append(all, missing{"", "has no users, but " + fmt.Sprintf(format, args...)})
+		}
+	}
+	for _, m := range s.Mounts {
+		if strings.HasPrefix(m.Source, "/dev/") { // others are datasets, and file systems of the kernel
+			use(m.Source, "mounts shows %s on %s", m.Source, m.Target)
+		}
+	}
+	for _, w := range s.Swaps {
+		use(w.Device, "swaps shows %s", w.Device)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Pools)) {
+		for _, v := range s.Pools[name].VDevs {
+			use(v, "zpool shows %s in the pool %s", v, name)
+		}
+	}
+	for _, dev := range slices.Sorted(maps.Keys(s.Blkid)) {
+		kind := s.Blkid[dev]["TYPE"]
+		known := slices.Contains(d.Signatures, kind) ||
+			kind == "zfs_member" && slices.Contains(d.Signatures, "zfs") // as NetBSD calls it
+		if d.Signatures != nil && kind != "" && !known && d.Has(dev) {
+			all = append(all, missing{kind, fmt.Sprintf("has no signature %s, but blkid shows it on %s", kind, dev)})
+		}
+	}
+	return all
 }
