@@ -152,7 +152,7 @@ func (t *reader) refusal() error {
 	if t.rows > 0 && t.problems.Empty() {
 		return nil
 	}
-	return errors.Join(t.problems.Err(), t.leftOut.Err())
+	return errors.Join(t.leftOut.Err(), t.problems.Err())
 }
 
 // warnedRows bounds the warnings about rows that are left out.

@@ -255,9 +255,14 @@ func (b *builder) buildData(e *experiment, baseline int32) (Data, []string) {
 		Alphas: b.opt.Alphas, FailOn: b.opt.FailOn, Elsewhere: true}
 	d.Run = cmp.Or(d.Run, path.Base(b.name))
 	if len(e.contenders) < 2 {
-		return d, []string{b.lineName(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one",
-			e.name,
-			d.Baseline)}
+		what, fix := "the table", "add another one"
+		if e.name != "" {
+			what = fmt.Sprintf("experiment %q", e.name)
+		}
+		if !b.leftOut.Empty() {
+			what, fix = "what can be used of "+what, "correct the other rows, or add another one"
+		}
+		return d, []string{b.lineName(e.first) + fmt.Sprintf("%s has %q as its only contender; %s", what, d.Baseline, fix)}
 	}
 	for _, c := range e.contenders {
 		d.Contenders = append(d.Contenders, Contender{Name: b.words.names[c]})

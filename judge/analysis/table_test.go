@@ -113,8 +113,9 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n",
 			"t:4: a is at position 1 of block 0 for w, and so is b (line 2)"},
 		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n",
-			"t:3: m of w has the unit ms, better lower and scale ratio; line 2 has the unit s, better lower and scale ratio;"},
-		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has "a" as its only contender`},
+			"t:3: m of w has the unit ms, better lower and scale ratio; line 2 has the unit s, better lower and scale ratio; " +
+				"write the same in all rows of a metric\nt:2: what can be used of the table has \"a\" as its only contender"},
+		{head + "0,0,a,w,m,s,lower,1\n", `t:2: the table has "a" as its only contender; add another one`},
 		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: the baseline "a" is not a contender; use one of b, c`},
 		{`{"block":1`, "t:1: this is not a JSON object"},
 		{`{"block":{}}`, "t:1: the value of block is neither a string nor a number"},
