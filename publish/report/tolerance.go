@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
@@ -74,8 +73,8 @@ func exceededBy(r analysis.Results, l analysis.Limited, c analysis.Comparison) s
 	} else if !limit.More {
 		bound, side = l.CI[1], " or lower"
 	}
-	if bound == nil {
-		return strings.TrimSuffix(text, ": ")
+	if bound == nil { // the whole interval is infinite
+		return text + "beyond every limit, because failed trials count as the worst value"
 	}
 	text += difference.Of(c.Scale, c.Unit, bound).Text(*bound)
 	if c.Exact != nil {

@@ -47,6 +47,9 @@ func TestLimitsEnd(t *testing.T) {
 	higher.Margin = .03
 	missing := judgedBy("ready", 1, 1.2, nil)
 	missing.Missing = []analysis.Missing{{}}
+	failed := judgedBy("ready", 1, 1, nil)
+	failed.Limits = []analysis.Limited{{Condition: "ready>+1%", Contender: "new", Cell: "boot", Metric: "ready",
+		Outcome: analysis.Exceeded, Blocks: 8}}
 	three := 3
 	asked := judgedBy("ready", 1.2, 1.5, nil) // its answer counts, not the interval of its verdict
 	asked.Limits = []analysis.Limited{{Condition: "ready>+1%", Contender: "new", Cell: "boot", Metric: "ready",
@@ -70,6 +73,7 @@ func TestLimitsEnd(t *testing.T) {
 		{"ready<-10%", judgedBy("ready", 0.95, 1.95, nil), cli.ExitDone, ""},
 		{"worse-than-margin", lower, cli.ExitAsked, "is worse by more than 3 %: +3.1 % or higher"},
 		{"worse-than-margin", higher, cli.ExitDone, ""},
+		{"ready>+1%", failed, cli.ExitAsked, "new boot ready is beyond every limit, because failed trials count as"},
 		{"ready>+1%", gated, cli.ExitUndecided, "check steal failed: the host was busy"},
 		{"ready>+1%", unmeasured, cli.ExitUndecided, "the interval contains the limit"},
 		{"ready>+1%", apart, cli.ExitUndecided, "compared by differences, so a share is unknown"},
