@@ -158,6 +158,9 @@ func (d *Data) missing(t *table) []Missing {
 					reason += ": " + s[0].Reason
 				}
 			}
+			if len(s) == 0 && !known && d.Elsewhere { // bakeoff itself knows what it did not start
+				reason, known = "no values", true
+			}
 			if known {
 				out = append(out, Missing{Contender: name.Name, Cell: cell.Name, Reason: reason, Gone: gone})
 			}

@@ -75,8 +75,7 @@ func (c *draft) noteIncomplete() {
 			}
 		}
 	}
-	if c.Incomplete = len(all) - len(c.blocks); c.Incomplete <= 0 || len(in[0]) == 0 || len(in[1]) == 0 {
-		c.Incomplete = 0
+	if c.Incomplete = len(all) - len(c.blocks); c.Incomplete == 0 {
 		return
 	}
 	what := "trials of a side"
@@ -86,8 +85,12 @@ func (c *draft) noteIncomplete() {
 	case len(in[1]) == len(c.blocks) && len(in[0]) == len(all):
 		what = c.Baseline
 	}
-	c.Warnings = append(c.Warnings, fmt.Sprintf("%d of %d blocks lack %s and do not count; the others may be a "+
-		"selection. Write a failed trial as \"failed\".", c.Incomplete, len(all), what))
+	rest := "the others may be a selection"
+	if len(c.blocks) == 0 {
+		rest = "no block is left"
+	}
+	c.Warnings = append(c.Warnings, fmt.Sprintf("%d of %d blocks lack %s and do not count; %s. Write a failed trial as "+
+		"\"failed\".", c.Incomplete, len(all), what, rest))
 }
 
 // performLook performs the look at n blocks.

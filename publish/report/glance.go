@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"bakeoff/base/lists"
+	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
 )
@@ -102,11 +103,12 @@ func glanceOf(g group, contender string) glanceEntry {
 }
 
 // unjudged says how many cells have no primary metric, so that nobody looks for
-// their verdicts.
+// their verdicts. A cell without a result of the baseline has one.
 func (b *builder) unjudged() string {
 	n := 0
 	for _, k := range b.results.Cells {
-		if !slices.ContainsFunc(b.page.Groups, func(g group) bool { return g.Cell == k.Name }) {
+		if !slices.ContainsFunc(b.page.Groups, func(g group) bool { return g.Cell == k.Name }) &&
+			!slices.ContainsFunc(k.Metrics, func(m sample.Metric) bool { return m.Primary }) {
 			n++
 		}
 	}

@@ -195,7 +195,10 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags, lost map[
 			fmt.Fprintln(a.Out, unusedText(r))
 		}
 	}
-	const remedy = "measure more blocks, or on a quieter machine"
+	remedy := "measure more blocks, or on a quieter machine"
+	if slices.ContainsFunc(results, noCommonBlock) {
+		remedy = "measure both sides in each block"
+	}
 	for _, r := range results {
 		if text := FailOn(f.failOn).Open(r, remedy); text != "" {
 			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
@@ -205,6 +208,13 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags, lost map[
 		lost["missing"] = append(lost["missing"], unit.Count(n, "row")+" cannot be used")
 	}
 	return FailOn(f.failOn).endWith(results, lost, remedy)
+}
+
+// noCommonBlock reports whether no block has trials of both sides of a comparison.
+func noCommonBlock(r analysis.Results) bool {
+	return slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool {
+		return c.Blocks == 0 && c.Incomplete > 0
+	})
 }
 
 // unusedText says which blocks no verdict uses: those after everything was

@@ -172,6 +172,8 @@ func whyUntested(r analysis.Results, c analysis.Comparison) string {
 		return ""
 	case len(c.Gates) > 0:
 		return "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
+	case c.Blocks == 0 && c.Incomplete > 0:
+		return "no block has all trials of both sides"
 	case len(r.Looks) > 0 && c.Look == 0 && c.Exact == nil:
 		return fmt.Sprintf("after %s: the first look is after %d", unit.Count(c.Blocks, "block"), r.Looks[0])
 	case c.Exact == nil && c.CI[0] == nil && c.CI[1] == nil:
@@ -238,14 +240,16 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 	if err != nil {
 		return err
 	}
-	missing := false
+	missing, never := false, []string{} // what no further measurement decides
 	for i, r := range all {
 		missing = missing || len(r.Missing) > 0 || slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool {
 			return c.Primary && c.Incomplete > 0
 		})
 		open = append(open, f.untested(r)...)
-		if text := f.untestedTwin(r); text != "" {
+		if text := f.untestedTwin(r); text != "" && r.Twin != nil {
 			open = append(open, text)
+		} else if text != "" {
+			never = append(never, text)
 		}
 		for _, c := range conditions {
 			if c.found == nil || !slices.Contains(f, c.name) {
@@ -261,11 +265,12 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 		}
 	}
 	if text := f.neverTrue(all); text != "" {
-		open = append(open, text)
+		never = append(never, text)
 	}
 	if len(open) > 0 && next != "" {
 		open = append(open, next)
 	}
+	open = append(open, never...)
 	switch {
 	case len(lines) > 0:
 		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(append(lines, open...), "\n")}

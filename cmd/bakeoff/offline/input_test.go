@@ -258,6 +258,12 @@ func TestWhatOneSideLacksIsMissing(t *testing.T) {
 	full := file(t, "t.csv", head+rows.String())
 	short := file(t, "t.csv", head+rows.String()+"8,0,a,w,m,s,lower,1\n9,0,a,w,m,s,lower,1\n")
 	failed := file(t, "t.csv", head+rows.String()+"8,0,a,w,m,s,lower,1\n8,1,b,w,m,s,lower,failed\n")
+	all := head + rows.String()
+	renamed := file(t, "t.csv", strings.ReplaceAll(all, "b,w,", "b,v,"))
+	cell := file(t, "t.csv", all+"0,0,a,v,m,s,lower,1\n")
+	baseless := file(t, "t.csv", all+"0,0,b,v,m,s,lower,1\n")
+	metric := file(t, "t.csv", all+"0,0,a,w,n,s,lower,1\n")
+	apart := file(t, "t.csv", head+"0,0,a,w,m,s,lower,1\n1,0,b,w,m,s,lower,1\n")
 	for _, x := range []struct {
 		args string
 		want string
@@ -269,6 +275,14 @@ func TestWhatOneSideLacksIsMissing(t *testing.T) {
 		{short + " --fail-on missing", "b w m: 2 blocks of a table lack trials", 3},
 		{short, "2 of 10 blocks lack b and do not count", 4},
 		{full + " --fail-on missing", "", 0},
+		{renamed + " --fail-on missing", "--fail-on missing: a at v is missing", 3},
+		{renamed, "b has no result at w: no values", 4},
+		{cell + " --fail-on missing", "--fail-on missing: b at v is missing", 3},
+		{cell + " --fail-on failed", "b has no result at v: no values", 4},
+		{baseless, "a has no result at v: no values", 4},
+		{metric + " --fail-on missing", "--fail-on missing: b w n: 1 block of a table lack trials", 3},
+		{metric, "1 of 1 blocks lack b and do not count; no block is left", 4},
+		{apart + " --fail-on worse --baseline a", "b w m: no block has all trials of both sides measure both sides", 6},
 		{failed + " --fail-on missing", "", 0},
 	} {
 		out, stderr, code := called(t, append([]string{"analyse"}, strings.Fields(x.args)...)...)
