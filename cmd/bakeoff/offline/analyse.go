@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
@@ -79,6 +80,10 @@ header. The columns:
   better       higher or lower
   value        number; "failed" or empty for a failed trial
   scale        optional: ratio (the default) or difference
+
+The order of the rows is the order of measurement. It does not say which contender is the
+baseline. The conditions of --fail-on that have a direction, such as worse, therefore need
+--baseline.
 
 All metrics of a table are primary: every comparison gets a verdict. analyse applies the
 looks (interim analyses) in order, as if the blocks arrived one by one. It does not use the
@@ -169,9 +174,25 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 // errGroup refuses --group for values in blocks, whose cells have no labels.
 var errGroup = fault.New(fault.Invalid, "--group is for the output of benchmark programs without blocks; remove it")
 
+// checkConditions refuses conditions of --fail-on that say nothing about values in blocks. The
+// first contender of a table is the baseline by chance: the rows are in the order of
+// measurement, which should be random.
+func (f analyseFlags) checkConditions(results []analysis.Results) error {
+	if i := slices.IndexFunc(f.failOn, needsVerdict); i >= 0 && f.baseline == "" {
+		names := lists.Map(results[0].Contenders, func(c analysis.Contender) string { return c.Name })
+		return fault.WithFix(fault.New(fault.Invalid, "--fail-on %s needs --baseline: the order of the values is the order "+
+			"of measurement and does not name the baseline", f.failOn[i]),
+			"set --baseline to one of "+strings.Join(names, ", "))
+	}
+	return nil
+}
+
 // printTable prints results of values in blocks. lost has more lines for conditions; it is not
 // nil.
 func (a reader) printTable(results []analysis.Results, f analyseFlags, lost map[string][]string) error {
+	if err := f.checkConditions(results); err != nil {
+		return err
+	}
 	for i, r := range results {
 		if f.json {
 			if err := a.PrintJSON(r); err != nil {

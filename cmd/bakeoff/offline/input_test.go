@@ -291,3 +291,36 @@ func TestWhatOneSideLacksIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// Without --baseline, the order of measurement would decide which side can be worse. No
+// measurement gives a table a twin.
+func TestConditionsOfTables(t *testing.T) {
+	var rows, blocks strings.Builder
+	rows.WriteString("block,position,contender,workload,metric,unit,better,value\n")
+	for block := range 8 {
+		fmt.Fprintf(&rows, "%d,0,new,w,m,s,lower,1.1%d\n%d,1,old,w,m,s,lower,1.0%d\n", block, block, block, block)
+		fmt.Fprintf(&blocks, "block: %d\nv: new\nBenchmarkA 10 11%d ns/op\nv: old\nBenchmarkA 10 10%d ns/op\n", block, block,
+			block)
+	}
+	table, bench := file(t, "t.csv", rows.String()), file(t, "x.txt", blocks.String())+" --contender v"
+	const refused = "needs --baseline: the order of the values is the order of measurement and does not name the " +
+		"baseline; set --baseline to one of new, old"
+	for _, x := range []struct {
+		args, want string
+		code       int
+	}{
+		{table + " --fail-on worse", "--fail-on worse " + refused, 2},
+		{table + " --fail-on missing,better", "--fail-on better " + refused, 2},
+		{table + " --fail-on m>+5%", "--fail-on m>+5% " + refused, 2},
+		{bench + " --fail-on worse-than-margin", "--fail-on worse-than-margin " + refused, 2},
+		{table + " --fail-on missing,failed,inconclusive", "", 3},
+		{table + " --baseline old --fail-on worse", "check order failed: new ran before old in all 8", 6},
+		{table + " --fail-on twin", "the results have no twin, which is a second copy of the baseline", 6},
+	} {
+		out, stderr, code := called(t, append([]string{"analyse"}, strings.Fields(x.args)...)...)
+		if code != x.code || !strings.Contains(stderr, x.want) || code == 2 && out != "" ||
+			strings.HasSuffix(x.args, "twin") && strings.Contains(stderr, "measure") {
+			t.Errorf("analyse %s: %d, want %d and %q: %s", x.args, code, x.code, x.want, stderr)
+		}
+	}
+}
