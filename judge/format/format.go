@@ -130,6 +130,9 @@ type File struct {
 	// Failures say what failed so that records are missing, such as a benchmark without a
 	// value. They are in Warnings, too.
 	Failures []string
+	// Cut say why values may be missing although nothing failed: the file may have lost its
+	// end. They are in Warnings, too.
+	Cut []string
 }
 
 // Record is what the program measured at one place of its schedule: one or more

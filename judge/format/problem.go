@@ -78,6 +78,14 @@ func (p *Problems) Fail(f *File, line int, format string, args ...any) {
 	}
 }
 
+// Cut notes in f that the output of a program has no end, so values may be missing.
+func (p *Problems) Cut(f *File, line int, format string, args ...any) {
+	if len(f.Cut) < listedParts {
+		text := safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line, fmt.Sprintf(format, args...)))
+		f.Warnings, f.Cut = append(f.Warnings, text), append(f.Cut, text)
+	}
+}
+
 // WarnNulls warns about each of the members called names that is null in the value that d
 // read last, because another member is used instead of it. what names the record.
 func (p *Problems) WarnNulls(d *Document, line int, what string, names ...string) {

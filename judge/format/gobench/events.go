@@ -20,23 +20,40 @@ type event struct {
 	Action, Package, Test, Output string
 }
 
+// packageName names a package at the beginning of a sentence. Events of one test program may have none.
+func packageName(pkg string) string {
+	if pkg == "" {
+		return "The package without a name"
+	}
+	return "The package " + pkg
+}
+
 // textOfEvents returns the output of go test in a file of events, and sets lines. An event may have a part of a line.
 // Lines that are not events stay as they are. Where another package continues, a line "pkg: NAME" says so.
 func (r *reader) textOfEvents(data []byte) []byte {
 	var out bytes.Buffer
 	parts := map[string]string{} // package → the beginning of its line
 	first := map[string]int{}    // package → the line of the file with this beginning
+	ended := map[string]bool{}   // packages with an action that ends them
+	said := map[string]bool{}    // packages whose output says that they failed
 	last, number := "", 0
 	put := func(line string, from int) {
 		out.WriteString(line + "\n")
 		r.lines = append(r.lines, from)
 	}
 	putOf := func(pkg, line string) {
+		said[pkg] = said[pkg] || strings.HasPrefix(line, "FAIL") || failLine.MatchString(line) || crashLine.MatchString(line)
 		if pkg != last && pkg != "" {
 			put("pkg: "+pkg, first[pkg])
 			last = pkg
 		}
 		put(line, first[pkg])
+	}
+	start := map[string]int{} // package → the line of its first event
+	began := func(pkg string) {
+		if start[pkg] == 0 {
+			start[pkg] = number
+		}
 	}
 	// end writes the last line of a package, which has no line break.
 	end := func(pkg string) {
@@ -46,8 +63,8 @@ func (r *reader) textOfEvents(data []byte) []byte {
 			return
 		}
 		if resultLine.MatchString(line) {
-			r.p.Warn(first[pkg], "The output of the package %q ends without a line break. It may be incomplete, and its last "+
-				"value may be wrong.", pkg)
+			r.p.Cut(&r.out, first[pkg], "The output of the package %q ends without a line break. It may be incomplete, and its "+
+				"last value may be wrong.", pkg)
 		}
 		putOf(pkg, line)
 	}
@@ -59,11 +76,23 @@ func (r *reader) textOfEvents(data []byte) []byte {
 			continue
 		}
 		if e.Action != "output" {
-			if e.Test == "" {
-				end(e.Package)
+			if e.Test != "" || e.Action == "" || strings.HasPrefix(e.Action, "build-") { // of go build, without a package
+				continue
+			}
+			end(e.Package)
+			began(e.Package)
+			switch e.Action {
+			case "fail":
+				if !said[e.Package] {
+					r.p.Fail(&r.out, number, "%s failed, so values of its benchmarks may be missing.", packageName(e.Package))
+				}
+				ended[e.Package] = true
+			case "pass", "skip":
+				ended[e.Package] = true
 			}
 			continue
 		}
+		began(e.Package)
 		if parts[e.Package] == "" {
 			first[e.Package] = number
 		}
@@ -80,6 +109,11 @@ func (r *reader) textOfEvents(data []byte) []byte {
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(parts)) {
 		end(pkg)
+	}
+	for _, pkg := range slices.Sorted(maps.Keys(start)) {
+		if !ended[pkg] {
+			r.p.Cut(&r.out, start[pkg], "%s has no action pass, fail or skip, so the file may be incomplete.", packageName(pkg))
+		}
 	}
 	return out.Bytes()
 }

@@ -158,6 +158,8 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 	data = format.TrimMark(data)
 	if eventLine.Match(data) {
 		data = r.textOfEvents(data)
+	} else {
+		r.findEnds(data)
 	}
 	failures(&r, data)
 	in := benchfmt.NewReader(bytes.NewReader(r.blankUnreadable(data)), name)
@@ -196,6 +198,35 @@ var (
 	endLine = lazy.Compile(`^Benchmark\S*[ \t]+(?:--- (?:FAIL|SKIP): |panic: |fatal error: |\*\*\* Test killed|signal: |` +
 		`SIG[A-Z]+: |exit status [0-9])`)
 )
+
+// The lines with which a program of benchmarks begins and ends. testing writes the first of them once, before the
+// first result.
+var (
+	beginLine = lazy.Compile(`^pkg: (\S+)`)
+	finalLine = lazy.Compile(`^(?:PASS|FAIL|ok)\b|^exit status \d`)
+)
+
+// findEnds notes programs whose output has a beginning and no end. Output without these lines may come from another
+// program.
+func (r *reader) findEnds(data []byte) {
+	n, start, pkg := 0, 0, ""
+	end := func() {
+		if start > 0 {
+			r.p.Cut(&r.out, start, "The output of the package %s has no line PASS, FAIL or ok, so it may be incomplete.", pkg)
+		}
+		start = 0
+	}
+	for line := range bytes.Lines(data) {
+		n++
+		if m := beginLine.FindSubmatch(line); m != nil {
+			end()
+			start, pkg = n, string(m[1])
+		} else if finalLine.Match(line) || crashLine.Match(line) {
+			start = 0
+		}
+	}
+	end()
+}
 
 // failures notes what failed: benchmarks, of which go test prints no value, programs that ended before their other
 // benchmarks, tests without which go test runs no benchmark, and packages that were not built.

@@ -148,8 +148,8 @@ func TestEventsEndWithoutALineBreak(t *testing.T) {
 		"the end of the package": out + `{"Action":"fail","Package":"a"}
 {"Action":"output","Package":"b","Output":"BenchmarkA-8 1 5 ns/op\n"}` + "\n"} {
 		f, err := New().Read("x", []byte(text))
-		if err != nil || f.Records[0].Labels[0].Value != "a" || f.Records[0].Line != 1 || len(f.Warnings) != 1 ||
-			!strings.HasPrefix(f.Warnings[0], `x:1: The output of the package "a" ends without a line break.`) {
+		if err != nil || f.Records[0].Labels[0].Value != "a" || f.Records[0].Line != 1 || len(f.Cut) != 2 ||
+			!strings.Contains(strings.Join(f.Cut, "\n"), `x:1: The output of the package "a" ends without a line break.`) {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
 	}
@@ -308,6 +308,8 @@ func TestOwnRates(t *testing.T) {
 // test -v writes a result behind the text that its benchmark printed.
 func TestWhatIsMissingIsSaid(t *testing.T) {
 	const good = "BenchmarkA-2\t10\t 5.0 ns/op\n"
+	action := func(a string) string { return `{"Action":"` + a + `","Package":"p"}` + "\n" }
+	start, out := action("start"), `{"Action":"output","Package":"p","Output":"BenchmarkA-2 10 5.0 ns/op\n"}`+"\n"
 	for name, x := range map[string]struct {
 		text, want string
 		leftOut    int
@@ -331,6 +333,20 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 			"x:3: The package ex.com/p failed", 0, 1},
 		"a failed test": {good + "ok  \tex.com/p\t0.01s\n--- FAIL: TestB (0.00s)\n    --- FAIL: TestB/sub (0.00s)\nFAIL\n" +
 			"exit status 1\nFAIL\tex.com/q\t0.01s\n", "x:3: TestB failed, so go test ran no benchmark", 0, 1},
+		"no end": {"goos: linux\npkg: ex.com/p\n" + good,
+			"x:2: The output of the package ex.com/p has no line PASS, FAIL or ok, so it may be incomplete", 0, 0},
+		"no end before the next program": {"pkg: ex.com/p\n" + good + "goos: linux\npkg: ex.com/q\nPASS\n",
+			"x:1: The output of the package ex.com/p has no line PASS", 0, 0},
+		"a test program":        {"pkg: ex.com/p\n" + good + "PASS\n", "", 0, 0},
+		"other programs":        {good + "goos: linux\n", "", 0, 0},
+		"events without an end": {start + out, "x:1: The package p has no action pass, fail or skip, so the file may", 0, 0},
+		"events of a failure":   {start + out + action("fail"), "x:3: The package p failed, so values", 0, 1},
+		"events of a failure that the output names": {start + out +
+			`{"Action":"output","Package":"p","Output":"FAIL\tp\t1s\n"}` + "\n" + action("fail"),
+			"x:3: The package p failed, so values", 0, 1},
+		"events with an end": {start + out + action("pass"), "", 0, 0},
+		"a warning of go build": {`{"ImportPath":"p","Action":"build-output","Output":"# p\n"}` + "\n" + start + out +
+			action("pass"), "", 0, 0},
 		"all is right": {good + "PASS\nok  \tex.com/p\t0.01s\n", "", 0, 0},
 	} {
 		out, err := New().Read("x", []byte(x.text))
