@@ -168,7 +168,7 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	for i := range results {
 		results[i].Warnings = append(results[i].Warnings, files[0].cutShort()...)
 	}
-	return a.printTable(results, f, map[string][]string{})
+	return a.printTable(results, f, map[string][]string{"missing": files[0].cutShort()})
 }
 
 // errGroup refuses --group for values in blocks, whose cells have no labels.

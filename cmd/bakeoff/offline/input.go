@@ -375,10 +375,11 @@ func named(path, text string) string {
 	return path + ": " + text
 }
 
-// readAs reads the files as format f.
-func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
+// readAs reads the files as format f. A gate refuses two contenders with the same content, and a
+// file that is named twice.
+func (all inputs) readAs(f format.Format, gate bool) (out []series.Source, err error) {
 	var problems []string
-	paths := map[[sha256.Size]byte]string{}
+	seen := map[[sha256.Size]byte]input{}
 	for _, x := range all {
 		data, err := io.ReadAll(io.LimitReader(x.in, format.MaxBytes+1))
 		if err != nil {
@@ -399,17 +400,22 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 		for i, text := range file.Warnings {
 			file.Warnings[i] = named(x.path, text)
 		}
-		if sum := sha256.Sum256(data); paths[sum] != "" {
-			file.Warnings = append(file.Warnings, fmt.Sprintf(
-				"%s has the same content as %s. One of them may be the wrong file.",
-				x.path, paths[sum]))
+		sum := sha256.Sum256(data)
+		if other := seen[sum]; other.path != "" {
+			text := fmt.Sprintf("%s has the same content as %s. One of them may be the wrong file.", x.path, other.path)
+			if gate && (x.name != other.name || x.path == other.path) {
+				problems = append(problems, text+" Files with the same content show no difference, so --fail-on refuses them.")
+				continue
+			}
+			file.Warnings = append(file.Warnings, text)
 		} else {
-			paths[sum] = x.path
+			seen[sum] = x
 		}
 		if n := copies(data); n > 1 {
 			file.Warnings = append(file.Warnings, fmt.Sprintf("%s contains the same text %d times. Values that are listed "+
 				"more than once are not independent, so the intervals are too narrow.", x.path, n))
 		}
+		file.Cut = append(file.Cut, x.cutShort()...)
 		file.Warnings = append(file.Warnings, x.cutShort()...)
 		out = append(out, series.Source{Name: x.name, Path: x.path, File: file})
 	}

@@ -133,6 +133,7 @@ func TestWhatWasLeftOutIsMissing(t *testing.T) {
 	const good = "BenchmarkA-2 10 5 ns/op\n"
 	lost := file(t, "x.txt", good+"BenchmarkB-2 0 NaN ns/op\n")
 	failed := file(t, "x.txt", good+"--- FAIL: BenchmarkB\n")
+	const table = "block,position,contender,workload,metric,unit,better,value\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,2\n"
 	without := file(t, "x.json", `{"commit_hash": "x", "env_name": "y", "version": 2, "result_columns": ["result"],
 "results": {"a.time_x": [[1]], "a.time_y": [null]}}
 `)
@@ -146,6 +147,12 @@ func TestWhatWasLeftOutIsMissing(t *testing.T) {
 		{failed, "missing", "BenchmarkB failed", 3},
 		{failed, "failed", "BenchmarkB failed", 3},
 		{file(t, "x.txt", good), "missing,failed", "", 0},
+		{file(t, "x.txt", "pkg: p\n"+good), "failed", "", 0},
+		{file(t, "x.txt", "pkg: p\n"+good), "missing", "x.txt:1: The output of the package p has no line PASS", 3},
+		{file(t, "x.txt", "pkg: p\n"+good+"PASS\n"), "missing", "", 0},
+		{file(t, "x.txt", strings.TrimSpace(good)), "missing", "x.txt does not end with a newline", 3},
+		{file(t, "t.csv", strings.TrimSpace(table)), "missing", "t.csv does not end with a newline", 3},
+		{file(t, "t.csv", table), "missing", "", 0},
 	} {
 		_, stderr, code := called(t, "analyse", x.file, "--fail-on", x.failOn)
 		if code != x.code || !strings.Contains(stderr, x.want) {
@@ -189,8 +196,19 @@ func TestSuspiciousFiles(t *testing.T) {
 	}
 	a, b := file(t, "a.txt", bench), file(t, "b.txt", bench)
 	out, _, _ := called(t, "analyse", a, b)
-	if want := b + " has the same content as " + a; !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+	want := b + " has the same content as " + a
+	if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 		t.Errorf("%s lacks %q", out, want)
+	}
+	// A gate would pass whatever the right file contains. Repetitions may be equal.
+	for _, x := range [][2]string{{a, b}, {a, a}} {
+		if out, stderr, code := called(t, "analyse", x[0], x[1], "--fail-on", "missing"); code != 2 || out != "" ||
+			!strings.Contains(stderr, x[1]+" has the same content as "+a) {
+			t.Errorf("%d, %s%s", code, out, stderr)
+		}
+	}
+	if _, stderr, code := called(t, "analyse", "old="+a, "old="+b, "--fail-on", "missing"); code != 0 {
+		t.Error(code, stderr)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // blocks, and otherwise as series.
 func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format, files inputs,
 	table analysis.TableOptions) error {
-	sources, err := files.readAs(x)
+	sources, err := files.readAs(x, len(f.failOn) > 0)
 	if err != nil {
 		return err
 	}
@@ -92,6 +92,9 @@ func lostIn(sources []series.Source) map[string][]string {
 		for _, text := range s.Failures {
 			out["missing"] = append(out["missing"], named(s.Path, text))
 			out["failed"] = append(out["failed"], named(s.Path, text))
+		}
+		for _, text := range s.Cut {
+			out["missing"] = append(out["missing"], named(s.Path, text))
 		}
 		for _, rec := range s.Records {
 			if rec.Failed > 0 && len(rec.Series) == 0 { // no summary counts it
