@@ -77,6 +77,8 @@ type Store struct {
 	Dir    string
 	Config Config
 	Index  *index.Index
+	// Check refuses a run folder that Add is about to add; nil refuses none.
+	Check func(dir string) error
 	// Describe returns what pages say of a run, for the index, and its cautions. Without it
 	// a run that is added has neither, until a rebuild.
 	Describe func(bundle.Record, analysis.Results) (page []byte, cautions []string, err error)
@@ -417,6 +419,11 @@ func (s *Store) Add(ctx context.Context, dir string) (digest string, rec bundle.
 		digest = layout.Digest(p.Encoded).String()
 		if s.Has(digest) {
 			return nil
+		}
+		if s.Check != nil {
+			if err := s.Check(dir); err != nil {
+				return err
+			}
 		}
 		added = true
 		return s.commit(ctx, p.Encoded)

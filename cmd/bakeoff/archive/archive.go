@@ -166,36 +166,49 @@ type added struct {
 	Bundle string `json:"bundle,omitempty"`
 	New    bool   `json:"new"`
 	Reason string `json:"reason,omitempty"` // why it was not added
+	// Problem is why the numbers of an added run do not hold, or cannot be computed again.
+	Problem string `json:"problem,omitempty"`
 }
 
 func (k *keeper) add() *cobra.Command {
-	var asJSON bool
+	var asJSON, damaged bool
 	c := &cobra.Command{
 		Use:   "add RUN|FOLDER...",
 		Short: "Pack runs that have ended, and add them to the store",
 		Long: `add packs run folders and adds them to the store. A FOLDER stands for all runs
-in it. If a run has not ended, or was changed, add leaves it out, adds the others, and exits
-with 1. A run that is already in the store is not added again. If add is killed, no part of
+in it. add computes the numbers of each new run again, as bakeoff verify does. If a run has
+not ended, or if its numbers do not hold, add leaves it out and adds the others. A run that is already in the store is not added again. If add is killed, no part of
 a run remains in the store; run add again.
 
-add computes the numbers of each new run again, as bakeoff verify does, and warns about a run
-whose numbers do not hold. The bundle of such a run is as the run folder is.
+With --damaged, add also adds runs whose numbers do not hold, such as runs without their raw
+files, and warns about each. The bundle of such a run is as the run folder is. add also
+warns about a run whose numbers this version of bakeoff cannot compute.
 
-The bundle does not contain the page of the run; bakeoff report can write it again.`,
+The bundle does not contain the page of the run; bakeoff report can write it again.
+
+The exit code is 1 if add leaves out a run.`,
 		Example: `  bakeoff store add runs/20260102T030405Z-quick
   bakeoff store add runs
   bakeoff store add runs --json | jq '.runs[] | select(.new) | .bundle'`,
 		Args: cli.Between(1, 10_000, "a run folder"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return k.withStore(c, func(ctx context.Context, s *archive.Store) error { return k.doAdd(ctx, s, args, asJSON) })
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error { return k.doAdd(ctx, s, args, damaged, asJSON) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&damaged, "damaged", false, "also add runs whose numbers do not hold")
 	return c
 }
 
-func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, asJSON bool) error {
-	all, failed := []added{}, 0
+func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, damaged, asJSON bool) error {
+	all, failed, problem := []added{}, 0, ""
+	s.Check = func(dir string) error {
+		err := recompute(dir, "run bakeoff verify "+dir+"; --damaged adds the run all the same")
+		if err != nil && (fault.Is(err, fault.Unsupported) || damaged) {
+			problem, err = err.Error(), nil
+		}
+		return err
+	}
 	for _, arg := range args {
 		folders := offline.RunsIn(filepath.Clean(arg))
 		if len(folders) == 0 {
@@ -207,6 +220,7 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, asJ
 		}
 		for _, dir := range folders {
 			a := added{Folder: dir}
+			problem = ""
 			digest, _, isNew, err := s.Add(ctx, dir)
 			if ctx.Err() != nil {
 				return cli.Interrupted(ctx, "what was added stays; run the command again for the others")
@@ -218,14 +232,12 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, asJ
 			case err != nil:
 				return err
 			default:
-				a.Bundle, a.New = digest, isNew
+				a.Bundle, a.New, a.Problem = digest, isNew, problem
 			}
 			all = append(all, a)
-			if a.New {
-				if err := Recompute(dir); err != nil {
-					fmt.Fprintf(k.Err, "bakeoff: %s was added, but does not hold: %s\n", safetext.Line(dir),
-						safetext.Line(err.Error()))
-				}
+			if a.Problem != "" {
+				fmt.Fprintf(k.Err, "bakeoff: warning: %s: the numbers do not hold: %s\n", safetext.Line(dir),
+					safetext.Line(a.Problem))
 			}
 			if asJSON {
 				continue
@@ -552,6 +564,11 @@ func (k *keeper) digestsOf(ctx context.Context, s *archive.Store, args []string)
 
 // Recompute computes every number of an unpacked run again.
 func Recompute(dir string) error {
+	return recompute(dir, "unpack the run with bakeoff store show --unpack, then run bakeoff verify")
+}
+
+// recompute is Recompute with what to do if numbers do not hold.
+func recompute(dir, fix string) error {
 	run, err := store.Open(dir)
 	if err != nil {
 		return err
@@ -566,8 +583,9 @@ func Recompute(dir string) error {
 		return err
 	}
 	if !r.OK() {
-		return fault.WithFix(fault.New(fault.Invalid, "%s, the first: %s", unit.Count(len(r.Findings), "finding"),
-			r.Findings[0].String()), "run bakeoff verify on the run folder")
+		first, _, _ := strings.Cut(r.Findings[0].String(), "\n") // the numbers follow
+		return fault.WithFix(fault.New(fault.Invalid, "%s, the first: %s", unit.Count(len(r.Findings), "finding"), first),
+			fix)
 	}
 	return nil
 }
