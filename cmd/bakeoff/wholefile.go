@@ -16,22 +16,6 @@ func createFile(name string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(name); err == nil {
 		return exists
 	}
-	err := writeWhole(name, write, (*atomicfile.File).CommitNew)
-	if errors.Is(err, fs.ErrExist) {
-		return exists
-	}
-	return err
-}
-
-// replaceFile writes a file whole or not at all.
-func replaceFile(name string, write func(io.Writer) error) error {
-	if info, err := os.Lstat(name); err == nil && info.IsDir() {
-		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name), "remove it, or name another folder")
-	}
-	return writeWhole(name, write, (*atomicfile.File).Commit)
-}
-
-func writeWhole(name string, write func(io.Writer) error, commit func(*atomicfile.File) error) error {
 	f, err := atomicfile.Create(name, 0o600)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, "", err)
@@ -40,5 +24,16 @@ func writeWhole(name string, write func(io.Writer) error, commit func(*atomicfil
 	if err := errors.Join(write(f), f.Chmod(0o644)); err != nil {
 		return err
 	}
-	return commit(f)
+	if err := f.CommitNew(); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return exists
+}
+
+// replaceFile writes a file whole or not at all (see atomicfile.Replace).
+func replaceFile(name string, write func(io.Writer) error) error {
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder", name), "remove it, or name another folder")
+	}
+	return atomicfile.Replace(name, 0o644, write)
 }

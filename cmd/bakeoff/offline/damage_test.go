@@ -116,7 +116,7 @@ func TestPagesAreReplacedWhole(t *testing.T) {
 	dir := earlier(t)
 	folder := t.TempDir()
 	file, link := filepath.Join(folder, "run.svg"), filepath.Join(folder, "link.svg")
-	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o644), os.Symlink("run.svg", link)); err != nil {
+	if err := errors.Join(os.WriteFile(file, []byte("old"), 0o600), os.Symlink("run.svg", link)); err != nil {
 		t.Fatal(err)
 	}
 	if _, stderr, code := called(t, "report", "--badge", link, dir); code != cli.ExitDone {
@@ -124,8 +124,10 @@ func TestPagesAreReplacedWhole(t *testing.T) {
 	}
 	text, err := os.ReadFile(file)
 	entries, err2 := os.ReadDir(folder)
-	if errors.Join(err, err2) != nil || !bytes.HasPrefix(text, []byte("<svg")) || len(entries) != 2 {
-		t.Errorf("%v, %v: %.40s, %v", err, err2, text, entries)
+	info, err3 := os.Lstat(file)
+	if errors.Join(err, err2, err3) != nil || !bytes.HasPrefix(text, []byte("<svg")) || len(entries) != 2 ||
+		info.Mode() != 0o600 {
+		t.Errorf("%v, %v, %v: %.40s, %v, %v", err, err2, err3, text, entries, info)
 	}
 	for name, want := range map[string]int{
 		"/dev/full":                          cli.ExitFailed,

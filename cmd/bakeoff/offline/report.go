@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -136,20 +138,14 @@ func (a reader) writeTo(name string, data []byte) error {
 	return nil
 }
 
-// replaceFile writes a file whole, or leaves what has its name. It writes into what is not a
-// plain file, such as a pipe, and into the file to which a link leads. The error is of kind
-// fault.Invalid if there can be no file of this name.
+// replaceFile writes a file whole, or leaves what has its name (see atomicfile.Replace). The
+// error is of kind fault.Invalid if there can be no file of this name.
 func replaceFile(name string, data []byte) error {
-	if to, err := filepath.EvalSymlinks(name); err == nil {
-		name = to
-	}
-	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = os.WriteFile(name, data, 0o666)
-	} else {
-		err = atomicfile.Write(name, data, 0o666)
-	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || info != nil && info.IsDir() {
+	err := atomicfile.Replace(name, 0o666, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EISDIR) {
 		return fault.WithFix(fault.Wrap(fault.Invalid, "", err), "name a file in a folder that exists")
 	}
 	return fault.Wrap(fault.Lab, "", err)
