@@ -31,7 +31,8 @@ type Limit struct {
 	Share float64
 }
 
-var limitForm = lazy.Compile(`^([a-zA-Z0-9._-]+)(>\+?|<[-−])([0-9]+(?:\.[0-9]+)?) ?%$`)
+// limitForm has a name in front, such as sec/op or that of a cell. A comma separates conditions.
+var limitForm = lazy.Compile(`^([^\s,](?:[^,]*[^\s,])?)(>\+?|<[-−])([0-9]+(?:\.[0-9]+)?) ?%$`)
 
 // ParseLimit reads a condition; false if it has no tolerance.
 func ParseLimit(condition string, margin float64) (Limit, bool) {

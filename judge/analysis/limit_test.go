@@ -17,6 +17,9 @@ func TestParseLimit(t *testing.T) {
 		"instructions>3%":     {Name: "instructions", More: true, Share: 0.03},
 		"throughput<-5%":      {Name: "throughput", Share: 0.05},
 		"cpu-per-request>+2%": {Name: "cpu-per-request", More: true, Share: 0.02},
+		"sec/op>+5%":          {Name: "sec/op", More: true, Share: 0.05},
+		"Sum/n=8 [s]<-5%":     {Name: "Sum/n=8 [s]", Share: 0.05},
+		"a>b>+1%":             {Name: "a>b", More: true, Share: 0.01},
 		WorseThanMargin:       {Share: 0.02},
 	} {
 		want.Condition = text
@@ -25,7 +28,7 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("%q: got %+v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"boot", "boot>0.1", ">1%", "boot>-1%", "boot<1%", "boot<-100%", "a b>1%", "worse"} {
+	for _, text := range []string{"boot", "boot>0.1", ">1%", "boot>-1%", "boot<1%", "boot<-100%", "a,b>1%", " >1%", "worse"} {
 		if got, ok := ParseLimit(text, 0.02); ok {
 			t.Errorf("%q: got %+v", text, got)
 		}
