@@ -146,6 +146,11 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 				" resume=/dev/mapper/cryptswap"}
 		}, "commandline-drops-parent", voidRoot + " " + propCommandLine, ""},
 
+		// dracut without systemd opens only what the arguments name.
+		{voidMachine, func(m *machine) {
+			m.set(voidRoot, propCommandLine, "%{parent} resume=/dev/mapper/cryptswap")
+		}, "luks-uuid-missing", voidRoot + " " + propCommandLine, "Add rd.luks.uuid=" + luksID + "."},
+
 		// The UUID of the swap, and not of the partition around it.
 		{voidMachine, func(m *machine) {
 			m.write("etc/crypttab", "cryptswap UUID="+m.Blkid["/dev/mapper/cryptswap"]["UUID"]+" /boot/volume.key luks\n")

@@ -34,7 +34,8 @@ func TestCleanSystems(t *testing.T) {
 			m.write("etc/dracut.conf.d/a.conf", `add_dracutmodules+="zfs"`+"\n")
 		}),
 		"void, resume by UUID": change(voidMachine(), func(m *machine) {
-			m.set("zroot/ROOT/void", propCommandLine, "%{parent} resume=UUID=77777777-1111-4222-8333-444455556666")
+			m.set("zroot/ROOT/void", propCommandLine, "%{parent} rd.luks.uuid="+luksID+
+				" resume=UUID=77777777-1111-4222-8333-444455556666")
 		}),
 		"void, pinned kernel": change(voidMachine(), func(m *machine) { m.set("zroot/ROOT", propKernel, "6\\.12") }),
 		"debian 12, keys as cryptsetup-initramfs copies them": change(oldDebianMachine(), func(m *machine) {
@@ -55,7 +56,8 @@ func TestCleanSystems(t *testing.T) {
 			m.Swaps[0].Size, m.Disks[0].Partitions[0].Size = 0, 0
 			m.ESPFiles[espID] = nil
 			delete(m.Blkid["/dev/mapper/cryptswap"], "UUID")
-			m.set(voidRoot, propCommandLine, "%{parent} resume=UUID=77777777-1111-4222-8333-444455556666")
+			m.set(voidRoot, propCommandLine, "%{parent} rd.luks.uuid="+luksID+
+				" resume=UUID=77777777-1111-4222-8333-444455556666")
 		}),
 		"void, partitions unknown": change(voidMachine(), func(m *machine) { m.Disks[0].Partitions = nil }),
 		"void, unknown loader, no limit": change(voidMachine(), func(m *machine) {

@@ -178,7 +178,11 @@ func plainSwapMachine() *machine {
 
 // resumeBy changes the argument resume=.
 func resumeBy(m *machine, source string) *machine {
-	m.set(voidRoot, propCommandLine, "%{parent} resume="+source)
+	line := "%{parent} resume=" + source
+	if b := m.Blkid["/dev/nvme0n1p2"]; b["TYPE"] == "crypto_LUKS" {
+		line += " rd.luks.uuid=" + b["UUID"]
+	}
+	m.set(voidRoot, propCommandLine, line)
 	return m
 }
 

@@ -13,7 +13,7 @@ func TestStyles(t *testing.T) {
 		"hibernation with GRUB": sleepingGRUBMachine(),
 		"the argument of the parent gets another value": change(voidMachine(), func(m *machine) {
 			m.set("zroot/ROOT", propCommandLine, "quiet loglevel=4")
-			m.set(voidRoot, propCommandLine, "quiet loglevel=7 resume=/dev/mapper/cryptswap")
+			m.set(voidRoot, propCommandLine, "quiet loglevel=7 rd.luks.uuid="+luksID+" resume=/dev/mapper/cryptswap")
 		}),
 		"arguments that inherit themselves": change(voidMachine(), func(m *machine) {
 			m.Datasets["zroot/ROOT"][propCommandLine] = installed.Property{

@@ -238,6 +238,28 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 			return
 		}
 	}
+	l.checkLUKSMissing(args, swap)
+}
+
+// checkLUKSMissing checks that an argument opens the swap: dracut without systemd opens no other partition. Source:
+// parse-crypt.sh of dracut.
+func (l *linter) checkLUKSMissing(args kernelArguments, swap string) {
+	opens := func(line string) bool {
+		return slices.ContainsFunc(strings.Fields(line), func(a string) bool {
+			return strings.HasPrefix(a, "rd.luks.") || strings.HasPrefix(a, "rd.auto") || strings.HasPrefix(a, "rd_LUKS")
+		})
+	}
+	inImage := slices.ContainsFunc(l.images(), func(name string) bool {
+		return slices.Contains(l.Initramfs[name].Modules, "systemd") ||
+			slices.ContainsFunc(l.Initramfs[name].Files, func(f string) bool { return within(f, "/etc/cmdline.d") })
+	})
+	if l.tool != "dracut" || l.OS.Init == "" || l.systemd() || opens(args.line) || inImage ||
+		opens(l.dracut().vars["kernel_cmdline"]) || !l.resume.hasKey() && l.hostonly() || // which may add it
+		slices.ContainsFunc(l.findings, func(f Finding) bool { return f.Where == args.where }) { // which may be the cause
+		return
+	}
+	l.report("luks-uuid-missing", Error, args.where, "No rd.luks.uuid= names the encrypted swap: without systemd, the "+
+		"initramfs of dracut opens no other partition, whatever crypttab says.", args.then("Add rd.luks.uuid="+swap))
 }
 
 // luksArgument returns the UUID of a LUKS partition that an argument opens, and the name that it gives.
