@@ -24,7 +24,7 @@ func (l *log) recording() (bootmodel.Recording, error) {
 	if !l.started && len(l.processes) == 0 {
 		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file has no entry; record a boot of a kernel with the "+
 			"option "+
-			"TSLOG", boot.At(l.file, l.line))
+			"TSLOG", boot.At(l.file, max(l.line, 1)))
 	}
 	if l.started {
 		if err := l.addBoot(&r); err != nil {

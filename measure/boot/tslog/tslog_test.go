@@ -118,6 +118,7 @@ func TestMistakes(t *testing.T) {
 		"x:1: the line is too long":             "0x0 10 ENTER " + strings.Repeat("f", boot.MaxLine) + "\n",
 		"x:10002: more than 10000 functions of": begin + strings.Repeat("0x1 10 ENTER f\n", maxDepth+1),
 		"x:1: the file has no entry":            "2400000000\n",
+		"x:1: the file has no entry; record a":  "\x00\x18\x0d\x8f\x00\x00\x00\x00",
 		"x:1: the file has no entry; record":    "0 0 0 0 \"\" \"\"\n",
 	})
 }
