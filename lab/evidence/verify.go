@@ -395,8 +395,28 @@ func (v *verifier) files() {
 				"writing it, or somebody added it", d)
 		}
 	}
+	v.environments()
 	v.calibration()
 	v.fingerprints()
+}
+
+// environments finds trials in environments whose line is missing, in a journal that has such lines.
+func (v *verifier) environments() {
+	if !slices.ContainsFunc(v.story.lines, func(l store.Line) bool { return l.Type == store.LineEnvironment }) {
+		return
+	}
+	known := map[[2]string]bool{}
+	for _, l := range v.story.lines {
+		key := [2]string{l.Contender, l.Instance}
+		switch {
+		case l.Type == store.LineEnvironment:
+			known[key] = true
+		case l.Type == store.LineTrial && l.Instance != "" && !known[key]:
+			known[key] = true
+			v.find(Tampered, store.JournalFile, "before %[2]s, it has no line for the environment %[1]q of that trial: "+
+				"somebody removed the line", l.Instance, describeLine(l))
+		}
+	}
 }
 
 // calibration checks what was known of the machine when the run began.

@@ -272,6 +272,13 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 			"block 0 differs from the block that seed 6 produces"},
 		"a trial left out": {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) },
 			NotAsPlanned, "is not in the journal"},
+		"an environment left out": {func(r *recorder) {
+			r.edit(store.JournalFile, func(b []byte) []byte {
+				first, rest, _ := bytes.Cut(b, []byte("\n"))
+				return slices.Concat(first, []byte("\n"+`{"type":"environment","at":"2026-01-01T00:00:00Z","block":0,`+
+					`"contender":"host","instance":"host-0","status":"ok"}`+"\n"), rest)
+			})
+		}, Tampered, `has no line for the environment "crun-0"`},
 		"trials in another order": {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) },
 			NotAsPlanned, "after a later one"},
 		"a block's end twice": {func(r *recorder) { r.append(store.Line{Type: store.LineBlock, Status: store.OK}) },
