@@ -37,6 +37,7 @@ import (
 	"bakeoff/base/lock"
 	"bakeoff/base/name"
 	"bakeoff/base/strictjson"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/archive/index"
@@ -156,6 +157,49 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkIndexFile(); err != nil {
+		return nil, err
+	}
+	return s.openIndex(ctx)
+}
+
+// OpenToRebuild opens a store whose index is to be made again. It removes an index that is damaged.
+func OpenToRebuild(ctx context.Context, dir string) (*Store, error) {
+	s, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	if !index.IsServer(s.indexPlace()) {
+		l, err := lock.Wait(ctx, filepath.Join(s.Dir, lockFile))
+		if err != nil {
+			return nil, fault.Op("store", err)
+		}
+		defer l.Release()
+		if err := index.RemoveDamaged(ctx, s.indexPlace()); err != nil {
+			return nil, err
+		}
+	}
+	return s.openIndex(ctx)
+}
+
+// checkIndexFile refuses an index that is missing or empty, while the store has runs: the list of
+// them would be empty.
+func (s *Store) checkIndexFile() error {
+	if index.IsServer(s.indexPlace()) {
+		return nil
+	}
+	if info, err := os.Stat(s.indexPlace()); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil // opening it tells
+	}
+	all, err := s.Bundles()
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	return fault.WithFix(fault.New(fault.Lab, "the index %s is missing or empty, but the store has %s", s.indexPlace(),
+		unit.Count(len(all), "run")), "run bakeoff store rebuild")
+}
+
+func (s *Store) openIndex(ctx context.Context) (_ *Store, err error) {
 	if s.Index, err = index.Open(ctx, s.indexPlace()); err != nil {
 		return nil, err
 	}

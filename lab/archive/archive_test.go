@@ -162,6 +162,38 @@ func TestRebuild(t *testing.T) {
 	holds(t, s, 2)
 }
 
+// An index that is damaged or lost is named, and rebuild makes it again.
+func TestRebuildOfADamagedIndex(t *testing.T) {
+	s := create(t, archive.Config{})
+	add(t, s, quick)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(s.Dir, "index.sqlite")
+	for name, damage := range map[string]func() error{
+		"cut":   func() error { return os.Truncate(file, 4096) },
+		"text":  func() error { return os.WriteFile(file, bytes.Repeat([]byte("no index\n"), 2000), 0o600) },
+		"empty": func() error { return os.Truncate(file, 0) },
+		"lost":  func() error { return os.Remove(file) },
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Open(t.Context(), s.Dir); fault.Fix(err) != "run bakeoff store rebuild" {
+			t.Errorf("%s: %v", name, err)
+		}
+		again, err := archive.OpenToRebuild(t.Context(), s.Dir)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if n, err := again.Rebuild(t.Context(), nil); err != nil || n != 1 {
+			t.Errorf("%s: %d, %v", name, n, err)
+		}
+		holds(t, again, 1)
+		again.Close()
+	}
+}
+
 // What the disk or a person damages is found, and no blob is served that is not the one of
 // its digest.
 func TestDamageIsFound(t *testing.T) {

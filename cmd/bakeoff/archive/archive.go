@@ -102,9 +102,14 @@ func Folder(getenv func(string) string, dir string) string {
 
 // withStore calls do with the store. The context ends when a signal comes.
 func (k *keeper) withStore(c *cobra.Command, do func(context.Context, *archive.Store) error) error {
+	return k.withOpened(c, Open, do)
+}
+
+func (k *keeper) withOpened(c *cobra.Command, open func(context.Context, string) (*archive.Store, error),
+	do func(context.Context, *archive.Store) error) error {
 	ctx, stop := k.Interruptible(c.Context())
 	defer stop()
-	s, err := Open(ctx, k.folder())
+	s, err := open(ctx, k.folder())
 	if err != nil {
 		return err
 	}
@@ -601,7 +606,7 @@ ends.`,
 		Example: "  bakeoff store rebuild",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
+			return k.withOpened(c, archive.OpenToRebuild, func(ctx context.Context, s *archive.Store) error {
 				n, err := s.Rebuild(ctx, func(done, all int) {
 					if done%1000 == 0 {
 						fmt.Fprintf(k.Err, "bakeoff: %d of %d runs\n", done, all)

@@ -3,7 +3,10 @@ package index
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"io/fs"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
@@ -59,12 +62,48 @@ func openSQLite(ctx context.Context, file string) (*Index, error) {
 			PRAGMA analysis_limit = 1000`)
 	})
 	if err != nil {
-		return nil, fault.Wrap(fault.Lab, "index "+file, err)
+		return nil, damaged(file, fault.Wrap(fault.Lab, "index "+file, err))
 	}
 	x := &Index{db: db, dialect: sqlite}
-	if err := x.migrate(ctx); err != nil {
+	err = x.migrate(ctx)
+	if err == nil {
+		// SQLite reads the tables at the first query: a file that is cut is found here.
+		err = x.db.QueryRowContext(ctx, "SELECT count(*) FROM (SELECT id FROM run LIMIT 1)").Scan(new(int))
+	}
+	if err != nil {
 		x.Close()
-		return nil, fault.Op(file, err)
+		return nil, damaged(file, fault.Op(file, err))
 	}
 	return x, nil
+}
+
+// damaged says what to do about a file that is damaged, or no database.
+func damaged(file string, err error) error {
+	if errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB) {
+		return fault.WithFix(fault.New(fault.Lab, "the index %s is damaged: %w", file, err), "run bakeoff store rebuild")
+	}
+	return err
+}
+
+// RemoveDamaged removes the file of an index that SQLite cannot read in full. The index can then be
+// made again.
+func RemoveDamaged(ctx context.Context, file string) error {
+	x, err := openSQLite(ctx, file)
+	if err == nil {
+		var found string
+		err = x.db.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found)
+		if err == nil && found != "ok" {
+			err = sqlite3.CORRUPT
+		}
+		err = errors.Join(err, x.Close())
+	}
+	if !errors.Is(err, sqlite3.CORRUPT) && !errors.Is(err, sqlite3.NOTADB) {
+		return err
+	}
+	for _, end := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(file + end); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fault.Wrap(fault.Lab, "index", err)
+		}
+	}
+	return nil
 }
