@@ -28,6 +28,15 @@ func ofSystem(recipe, name string) bool {
 		slices.Contains(systemNames[recipe], name)
 }
 
+// administrators are the groups whose members may become root.
+var administrators = map[string]string{"void-zfs": "wheel", "debian-zfs": "sudo", "netbsd-zfs": "wheel"}
+
+// HasGroup reports whether the base system of a recipe for Linux surely has a group.
+func HasGroup(recipe, name string) bool {
+	accounts := []string{"messagebus", "nobody", "polkitd", "sshd", "sync"} // without a group of this name
+	return name == "root" || slices.Contains(systemNames[recipe], name) && !slices.Contains(accounts, name)
+}
+
 // users checks the accounts besides root.
 func (c checker) users(s *Spec, passwords bool, ref string) {
 	seen := map[string]bool{}
@@ -42,7 +51,16 @@ func (c checker) users(s *Spec, passwords bool, ref string) {
 		}
 		c.keys(u.SSHKeys, "users", n, "ssh_keys")
 		for j, g := range u.Groups {
-			c.want(g, user, "write the name of a group", "users", n, "groups", strconv.Itoa(j))
+			at := []string{"users", n, "groups", strconv.Itoa(j)}
+			c.want(g, user, "write the name of a group", at...)
+			right := administrators[s.Recipe]
+			switch {
+			case g == u.Name || seen[g]:
+			case slices.ContainsFunc(s.Users[i+1:], func(later User) bool { return later.Name == g }):
+				c.Add(c.at(at), "write the user "+g+" before this one", "the group %s does not exist yet", yamltree.Show(g))
+			case right != "" && g != right && (g == "sudo" || g == "wheel"):
+				c.Add(c.at(at), "write "+right, "%s is not the group of those who may become root", yamltree.Show(g))
+			}
 		}
 		switch {
 		case seen[u.Name]:

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bakeoff/prepare/install/installed"
 )
 
 // reserved says why an argument of the kernel contradicts the plan. applies reports for which values it does;
@@ -14,11 +16,12 @@ type reserved struct {
 }
 
 var (
-	falseWords = []string{"0", "no", "off", "false", "n"}
-	foreignID  = "the plan gives the system its hostid; with another one, the pool is not imported"
-	forces     = "the system would import a pool that another system uses, such as a hibernated one, and damage it"
-	needsZFS   = "the system needs this module to mount its root"
-	restricts  = "the kernel would refuse the module of ZFS, which has no key that the kernel trusts, and hibernation"
+	foreignID = "the plan gives the system its hostid; with another one, the pool is not imported"
+	forces    = "the system would import a pool that another system uses, such as a hibernated one, and damage it"
+	needsZFS  = "the system needs this module to mount its root"
+	closed    = "the swap would stay closed"
+	opens     = "crypttab opens the swap, and names it"
+	restricts = "the kernel would refuse the module of ZFS, which has no key that the kernel trusts, and hibernation"
 )
 
 // reservedArguments are those that the plan sets, or that keep the new system from starting or from resuming
@@ -27,17 +30,23 @@ var reservedArguments = map[string]reserved{
 	"root": {"the boot loader names the root", nil},
 	"resume": {"with hibernate: true, the plan names the swap; no other swap has the image of a hibernated system",
 		nil},
-	"resume_offset":  {"the image of a hibernated system begins at the start of the swap", nil},
-	"rd.luks.uuid":   {"the plan sets it to open the swap", nil},
-	"luks.uuid":      {"the plan opens the swap", nil},
-	"spl_hostid":     {foreignID, nil},
-	"spl.spl_hostid": {foreignID, nil},
-	"zfs_force":      {forces, switchedOn},
-	"zfs.force":      {forces, switchedOn},
-	"rd.luks":        {"the swap would stay closed", closesSwap},
-	"luks":           {"the swap would stay closed", closesSwap},
-	"noresume":       {"it discards the image of a hibernated system, and hibernate is true", hibernates},
-	"nohibernate":    {"it forbids to hibernate, and hibernate is true", hibernates},
+	"resume_offset":    {"the image of a hibernated system begins at the start of the swap", nil},
+	"rd.luks.uuid":     {"the plan sets it to open the swap", nil},
+	"luks.uuid":        {"the plan opens the swap", nil},
+	"spl_hostid":       {foreignID, nil},
+	"spl.spl_hostid":   {foreignID, nil},
+	"zfs_force":        {forces, mayForce},
+	"zfs.force":        {forces, mayForce},
+	"zfsforce":         {forces, mayForce},
+	"noinitrd":         {"the initial RAM disk mounts the root", nil},
+	"rd.luks":          {closed, closesSwap},
+	"luks":             {closed, closesSwap},
+	"rd.luks.crypttab": {opens, closesSwap},
+	"luks.crypttab":    {opens, closesSwap},
+	"rd.luks.name":     {opens, encryptsSwap},
+	"luks.name":        {opens, encryptsSwap},
+	"noresume":         {"it discards the image of a hibernated system, and hibernate is true", hibernates},
+	"nohibernate":      {"it forbids to hibernate, and hibernate is true", hibernates},
 	"hibernate": {"it forbids to hibernate or to resume, and hibernate is true",
 		func(s *Spec, value string) bool { return s.Hibernate && (value == "no" || value == "noresume") }},
 	"zfs.zfs_arc_max": {"the plan limits the cache of ZFS, so that memory is left to hibernate",
@@ -51,11 +60,13 @@ var reservedArguments = map[string]reserved{
 
 func hibernates(s *Spec, _ string) bool { return s.Hibernate }
 
-func switchedOn(_ *Spec, value string) bool { return !slices.Contains(falseWords, value) }
+func switchedOn(_ *Spec, value string) bool { return !installed.MayBeOff(value) }
 
-func closesSwap(s *Spec, value string) bool {
-	return s.Secrets.Swap != "" && slices.Contains(falseWords, value)
-}
+func mayForce(_ *Spec, value string) bool { return !installed.SurelyOff(value) }
+
+func encryptsSwap(s *Spec, _ string) bool { return s.Secrets.Swap != "" }
+
+func closesSwap(s *Spec, value string) bool { return s.Secrets.Swap != "" && installed.MayBeOff(value) }
 
 func excludesZFS(_ *Spec, value string) bool {
 	return slices.ContainsFunc(strings.Split(value, ","), func(m string) bool { return m == "zfs" || m == "spl" })

@@ -104,7 +104,10 @@ func Questions(recipe string) []Question {
 		{Key: "zfsbootmenu.sha256", Text: "Its SHA-256", shape: digest},
 	}
 	// The groups that a system has for those who administer it, and for sound and graphics.
-	groups := map[string]string{"void-zfs": "wheel audio video", "debian-zfs": "sudo audio video", "netbsd-zfs": "wheel"}
+	groups := administrators[recipe]
+	if recipe != "netbsd-zfs" {
+		groups += " audio video"
+	}
 	last := []Question{
 		{Key: "packages", Text: "More packages", Optional: true, shape: word, list: true},
 		{Key: "secrets.root", Text: "root:HASH, " + ref, Default: "prompt", shape: secret},
@@ -112,7 +115,7 @@ func Questions(recipe string) []Question {
 		{
 			Key:     "user.groups",
 			Text:    "Groups of the user",
-			Default: groups[recipe],
+			Default: groups,
 			shape:   user,
 			list:    true,
 			when:    hasUser,
@@ -208,6 +211,17 @@ func Ask(recipe string, in io.Reader, out io.Writer, interactive bool) ([]byte, 
 				return nil, fault.New(fault.Invalid, "line %d of the answers: %s (%s) %s", n, q.Key, q.Text, problem)
 			}
 			fmt.Fprintf(out, "%s %s\n", q.Key, problem)
+		}
+	}
+	if !interactive { // an answer that belongs to no question was meant for one: the others may be shifted
+		for lines.Scan() {
+			if n++; strings.TrimSpace(lines.Text()) != "" {
+				return nil, fault.WithFix(fault.New(fault.Invalid, "line %d of the answers answers no question", n),
+					"remove it, or compare the lines with the questions above")
+			}
+		}
+		if err := lines.Err(); err != nil {
+			return nil, fault.Wrap(fault.Invalid, "answers", err)
 		}
 	}
 	return write(recipe, answers), nil

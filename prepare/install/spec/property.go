@@ -201,6 +201,7 @@ func (c checker) features(s *Spec) {
 		}
 	}
 	slices.Sort(known)
+	slices.Reverse(known) // of names that are equally near, the newest set is meant
 	if p := s.Pool.Compatibility; p != "" && !slices.Contains(known, p) {
 		fix := "use openzfs-" + zfs + "-linux"
 		if meant := yamltree.Nearest(p, known); meant != "" && featureSets[p].since == "" {

@@ -154,12 +154,17 @@ func Parse(file string, src []byte) (*Spec, error) {
 	if root == nil {
 		return nil, r.Err()
 	}
+	c := checker{r, root}
+	if got := root.Get("schema").String(); got != "" && got != Schema { // the keys of another format mean something else
+		c.Add(c.at([]string{"schema"}), "write schema: "+Schema, "the schema is %s", yamltree.Show(got))
+		return nil, r.Err()
+	}
 	s := &Spec{Pool: Pool{Compression: "lz4", Ashift: 12, Autotrim: "on"}, Encryption: "aes-256-gcm",
 		Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc"}
 	yamltree.Decode(root, s, r)
-	s.fill()
 	if root.Kind == yamltree.Mapping {
-		c := checker{r, root}
+		c.recipe(s)
+		s.fill()
 		c.check(s)
 	}
 	if err := r.Err(); err != nil {
@@ -175,25 +180,42 @@ type checker struct {
 	root *yamltree.Node
 }
 
-// at returns the place of a key, or of the nearest mapping that has it not.
-func (c checker) at(keys []string) yamltree.Position {
-	n := c.root
+// find returns the value of a key, or that of the nearest key above it; all says which.
+func (c checker) find(keys []string) (n *yamltree.Node, all bool) {
+	n = c.root
 	for _, k := range keys {
 		next := n.Get(k)
 		if i, err := strconv.Atoi(k); err == nil && n.Kind == yamltree.Sequence && i < len(n.Items) {
 			next = n.Items[i]
 		}
 		if next == nil {
-			break
+			return n, false
 		}
 		n = next
 	}
+	return n, true
+}
+
+// at returns the place of a key, or of the nearest mapping that has it not.
+func (c checker) at(keys []string) yamltree.Position {
+	n, _ := c.find(keys)
 	return n.Position
+}
+
+// mistyped reports whether the value of a key is of another kind than kind, or one above it is no mapping. Decode
+// has reported that.
+func (c checker) mistyped(kind yamltree.Kind, keys ...string) bool {
+	n, all := c.find(keys)
+	if !all {
+		kind = yamltree.Mapping
+	}
+	return n.Kind != kind && n.Kind != yamltree.Null
 }
 
 // want reports a value that is missing or does not match.
 func (c checker) want(value string, shape *lazy.Regexp, fix string, keys ...string) {
 	switch {
+	case value == "" && c.mistyped(yamltree.Scalar, keys...):
 	case value == "":
 		c.Add(c.at(keys), fix, "%s is missing", strings.Join(keys, "."))
 	case !shape.MatchString(value):
@@ -203,8 +225,21 @@ func (c checker) want(value string, shape *lazy.Regexp, fix string, keys ...stri
 }
 
 func (c checker) oneOf(value string, all []string, key string) {
-	if !slices.Contains(all, value) {
+	switch {
+	case slices.Contains(all, value) || c.mistyped(yamltree.Scalar, key):
+	case value == "":
+		c.Add(c.at([]string{key}), "use "+yamltree.OneOf(all), "%s is missing", key)
+	default:
 		c.Add(c.at([]string{key}), "use "+yamltree.OneOf(all), "%s is %s", key, yamltree.Show(value))
+	}
+}
+
+// recipe checks the name of the recipe. A misspelled one is replaced by what was meant, for the checks of the other
+// keys, and one that cannot be guessed by none.
+func (c checker) recipe(s *Spec) {
+	c.oneOf(s.Recipe, Recipes, "recipe")
+	if !slices.Contains(Recipes, s.Recipe) {
+		s.Recipe = yamltree.Nearest(s.Recipe, Recipes)
 	}
 }
 
@@ -235,7 +270,9 @@ func (s *Spec) fill() {
 
 func (c checker) check(s *Spec) {
 	const ref = "write prompt, file:PATH or command:ARGV; never the secret itself"
-	c.oneOf(s.Recipe, Recipes, "recipe")
+	if s.Schema == "" && !c.mistyped(yamltree.Scalar, "schema") {
+		c.Add(c.root.Position, "begin with schema: "+Schema, "schema is missing")
+	}
 	c.want(s.Hostname, hostname, remedies[hostname], "hostname")
 	c.want(s.Timezone, zone, remedies[zone], "timezone")
 	keymap := keymapOf(s.Recipe)
@@ -258,12 +295,14 @@ func (c checker) check(s *Spec) {
 		}
 	}
 	c.keys(s.SSHKeys, "ssh_keys")
-	c.users(s, s.Recipe != "netbsd-zfs", ref)
-	if s.Recipe == "netbsd-zfs" {
+	switch s.Recipe {
+	case "netbsd-zfs":
+		c.users(s, false, ref)
 		c.netbsd(s)
-		return
+	case "void-zfs", "debian-zfs":
+		c.users(s, true, ref)
+		c.linux(s, ref)
 	}
-	c.linux(s, ref)
 }
 
 // kernel checks the package of the kernel. Its headers have a name that follows from it.
@@ -387,7 +426,7 @@ func (c checker) netbsd(s *Spec) {
 	}
 	c.want(s.Release, word, "write a release such as 11.0", "release")
 	c.oneOf(s.Init, []string{InitPrepare, InitRestart, InitNone}, "init")
-	if len(s.SSHKeys) == 0 {
+	if len(s.SSHKeys) == 0 && !c.mistyped(yamltree.Sequence, "ssh_keys") {
 		c.Add(c.root.Position, "give a public key of root", "ssh_keys is missing: nobody could log in")
 	}
 	// The plan needs them: etc has rc.conf, and modules has what the loader loads.

@@ -10,8 +10,7 @@ import (
 
 // TestMistakes finds all mistakes at once, with lines, and shows no secret.
 func TestMistakes(t *testing.T) {
-	src := `schema: bakeoff/install/v1
-recipe: void-zsf
+	src := `recipe: void-zsf
 disk: /dev/sda
 mirror_disk: /dev/disk/by-id/ata-X_2
 hostname: Box_1
@@ -34,12 +33,12 @@ users:
 		t.Fatal("no mistake found")
 	}
 	for _, want := range []string{
-		`i.yaml:2:`, `i.yaml:3:7: disk`, `i.yaml:5:`, `i.yaml:6:1: unknown key "hostnam"`, `i.yaml:7:`,
-		"zfsbootmenu.sha256", "i.yaml:15:9: secrets.pool", "secrets.swap is missing", "i.yaml:18:",
-		"i.yaml:11:32: kernel_args.1",
-		"i.yaml:10:12: a mirror can start without the disk that holds the hibernated system",
+		`i.yaml:1:`, `i.yaml:2:7: disk`, `i.yaml:4:`, `i.yaml:5:1: unknown key "hostnam"`, `i.yaml:6:`,
+		"zfsbootmenu.sha256", "i.yaml:14:9: secrets.pool", "secrets.swap is missing", "i.yaml:17:",
+		"i.yaml:10:32: kernel_args.1",
+		"i.yaml:9:12: a mirror can start without the disk that holds the hibernated system",
 		"modules.file", "modules.sha256", "modules is for debian-zfs only",
-		"base.file", "base.sha256", "base is for debian-zfs only",
+		"base.file", "base.sha256", "base is for debian-zfs only", "i.yaml:1:1: schema is missing; begin with schema:",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
@@ -47,6 +46,42 @@ users:
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the message shows a secret:\n%v", err)
+	}
+}
+
+// TestFirstMistake reports a mistake alone, and nothing that only follows from it.
+func TestFirstMistake(t *testing.T) {
+	src, err := os.ReadFile("../plan/testdata/article.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const disk, loader = "disk: /dev/disk/by-id/nvme-Example_SSD_1TB_S4EWNX0",
+		"zfsbootmenu:\n  file: /root/zfsbootmenu-release-x86_64-v3.1.0-linux6.18.EFI\n" +
+			"  sha256: 0000000000000000000000000000000000000000000000000000000000000000"
+	for _, c := range [][3]string{
+		{"schema: bakeoff/install/v1", "schema: bakeoff/install/v2",
+			"f:1:9: the schema is \"bakeoff/install/v2\"; write schema: "},
+		{"schema: bakeoff/install/v1\nrecipe: void-zfs", "schema: bakeoff/lab/v1\nrecipe: x",
+			"write schema: bakeoff/install/v1"},
+		{"schema: bakeoff/install/v1", "", "f:2:1: schema is missing; begin with schema: bakeoff/install/v1"},
+		{"schema: bakeoff/install/v1", "schema: []", "f:1:9: schema is a list"},
+		{"recipe: void-zfs", "recipe: void", `f:2:9: recipe is "void"; use void-zfs, debian-zfs or netbsd-zfs`},
+		{"recipe: void-zfs", "recipe: void-zsf", `recipe is "void-zsf"`}, {"recipe: void-zfs", "", "recipe is missing"},
+		{"recipe: void-zfs", "recipe: [void-zfs]", "recipe is a list; write a single value"},
+		{disk, "disk: [/dev/loop0]", "f:3:7: disk is a list; write a single value"},
+		{disk, "disk:", "disk is missing; write a path"},
+		{loader, "zfsbootmenu: /zbm.EFI", "zfsbootmenu is a single value; write a mapping"},
+		{"  - {name: anna", "  - bob\n  - {name: anna", "is a single value; write a mapping"},
+		{"packages: [vim]", "pool: {compatibility: openzfs-2.5-linux}", `did you mean "openzfs-2.4-linux"?`},
+	} {
+		text := strings.Replace(string(src), c[0], c[1], 1)
+		if text == string(src) {
+			t.Fatalf("the file lacks %s", c[0])
+		}
+		_, err := Parse("f", []byte(text))
+		if err == nil || !strings.Contains(err.Error(), c[2]) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s gave %v, want %q alone", c[1], err, c[2])
+		}
 	}
 }
 
@@ -112,6 +147,19 @@ func TestAskDefaults(t *testing.T) {
 		if _, err := Parse("install.yaml", out); err != nil {
 			t.Errorf("%s: %v", recipe, err)
 		}
+	}
+}
+
+// TestAskTooMuch: answers are read by their place, so that one too many was meant for another question.
+func TestAskTooMuch(t *testing.T) {
+	answers := "/dev/wd0\n\nbox\n\n\n\n\nssh-rsa AAAA\n\n\n\n"
+	if _, err := Ask("netbsd-zfs", strings.NewReader(answers+"\n\n"), io.Discard, false); err != nil {
+		t.Error(err)
+	}
+	_, err := Ask("netbsd-zfs", strings.NewReader(answers+"\n\nhunter2\n"), io.Discard, false)
+	if err == nil || !strings.Contains(err.Error(), "of the answers answers no question") ||
+		strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("an answer too many gave %v", err)
 	}
 }
 
@@ -211,6 +259,26 @@ func TestSystemNames(t *testing.T) {
 	}
 }
 
+// TestGroups refuses groups that usermod would not find, and those of other systems for administrators.
+func TestGroups(t *testing.T) {
+	for _, c := range [][3]string{{"article", "wheel, docker", ""}, {"debian13", "sudo, docker", ""},
+		{"article", "sudo", `f:21:27: "sudo" is not the group of those who may become root; write wheel`},
+		{"debian13", "wheel", "write sudo"}, {"debian13", "anna", ""},
+		{"debian13", "bob", "write the user bob before this one"},
+	} {
+		src, err := os.ReadFile("../plan/testdata/" + c[0] + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, _, _ := strings.Cut(string(src), "users:")
+		_, err = Parse("f", []byte(head+"users:\n  - {name: anna, groups: ["+c[1]+"], password: prompt}\n"+
+			"  - {name: bob, groups: [anna], password: prompt}\n"))
+		if (err == nil) != (c[2] == "") || err != nil && !strings.Contains(err.Error(), c[2]) {
+			t.Errorf("%s, groups %s: %v, want %q", c[0], c[1], err, c[2])
+		}
+	}
+}
+
 // TestArguments refuses arguments of the kernel that the plan sets, or that contradict it.
 func TestArguments(t *testing.T) {
 	src, err := os.ReadFile("../plan/testdata/debian13.yaml")
@@ -226,6 +294,11 @@ func TestArguments(t *testing.T) {
 		{"resume_offset=1", "resume_offset"}, {"spl.spl_hostid=0x00bab10c", "the pool is not imported"},
 		{"spl_hostid=00bab10c", "the pool is not imported"}, {"rd.luks.uuid=1", "the plan sets it"},
 		{"luks=no", "the swap would stay closed"}, {"zfs.zfs_arc_max=1", "memory is left to hibernate"},
+		{"zfsforce=1", "damage it"}, {"zfsforce=off", ""}, {"zfs_force=No", "damage it"}, {"zfs_force=false", "damage it"},
+		{"rd.luks=f", "the swap would stay closed"}, {"rd.luks=False", "the swap would stay closed"},
+		{"rd.luks.crypttab=no", "crypttab opens the swap"}, {"luks.crypttab=0", "crypttab opens the swap"},
+		{"luks.crypttab=yes", ""}, {"rd.luks.name=dead=x", "crypttab opens the swap, and names it"},
+		{"module.sig_enforce=N", ""}, {"noinitrd", "the initial RAM disk mounts the root"},
 		{"lockdown=integrity", "no key that the kernel trusts"}, {"module.sig_enforce", "refuse the module of ZFS"},
 		{"module_blacklist=x,zfs", "needs this module"}} {
 		_, err := Parse("f", []byte(string(src)+"kernel_args: ['"+c[0]+"']\n"))
