@@ -78,10 +78,14 @@ type Certificate struct {
 	Serial  string `json:"serial"`
 }
 
+// LinkFolder has names of disks that do not change.
+const LinkFolder = "/dev/disk/by-id/"
+
 // Disk is a disk with a GPT. Sizes are bytes; Logical and Physical are its sectors.
 type Disk struct {
 	Name       string      `json:"name"`
 	ByID       string      `json:"by_id"`
+	Links      []string    `json:"links,omitzero"` // other names below LinkFolder
 	Serial     string      `json:"serial"`
 	Size       int64       `json:"size"`
 	Logical    int64       `json:"logical"`
@@ -396,10 +400,14 @@ func (d Disk) Has(dev string) bool {
 			return d.Has(folder + dev)
 		})
 	}
-	node, link := "/dev/"+d.Name, "/dev/disk/by-id/"+d.ByID
-	if dev == node || strings.HasPrefix(dev, node) && partEnd.MatchString(dev[len(node)-1:]) ||
-		d.ByID != "" && (dev == link || strings.HasPrefix(dev, link+"-part")) {
+	node := "/dev/" + d.Name
+	if dev == node || strings.HasPrefix(dev, node) && partEnd.MatchString(dev[len(node)-1:]) {
 		return true
+	}
+	for _, name := range append([]string{d.ByID}, d.Links...) {
+		if link := LinkFolder + name; name != "" && (dev == link || strings.HasPrefix(dev, link+"-part")) {
+			return true
+		}
 	}
 	return slices.ContainsFunc(d.Partitions, func(p Partition) bool {
 		return p.Device == dev || p.PartUUID != "" && strings.EqualFold(dev, "/dev/disk/by-partuuid/"+p.PartUUID)

@@ -1,12 +1,15 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/yamltree"
 	"bakeoff/prepare/install/spec"
 )
 
@@ -39,9 +42,16 @@ func admit(s *spec.Spec, t Target) ([]Disk, int64, error) {
 		if name == "" {
 			continue
 		}
-		i := slices.IndexFunc(t.Disks, func(d Disk) bool { return d.ByID == name || d.Path == name })
+		i := slices.IndexFunc(t.Disks, func(d Disk) bool {
+			return d.ByID == name || d.Path == name || slices.Contains(d.links, name)
+		})
 		if i < 0 {
-			all.add("compare with ls /dev/disk/by-id", "the target has no disk %s", name)
+			known := lists.Map(t.Disks, func(d Disk) string { return cmp.Or(d.ByID, d.Path) })
+			fix := "use " + yamltree.OneOf(known) + ", or probe the target again"
+			if len(known) == 0 {
+				fix = "run bakeoff install probe on the target, as root"
+			}
+			all.add(fix, "the target has no disk %s", name)
 			continue
 		}
 		d := t.Disks[i]
@@ -102,7 +112,19 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 	}
 	r.secureBoot(s, t)
 	r.modules(s)
-	if s.Recipe == "netbsd-zfs" {
+	if arch := t.Arch; arch != "" && arch != "amd64" && !strings.HasPrefix(arch, "x86_64") {
+		r.add("choose an x86_64 machine, and start a 64-bit installation medium there",
+			"the target is a machine of the architecture %s, and the recipe installs a system for x86_64", arch)
+	}
+	netbsd, unknown := s.Recipe == "netbsd-zfs", t.unknown("firmware.mode")
+	switch {
+	case unknown && !netbsd:
+		r.add("run bakeoff install probe on the target", "the facts do not say whether the target was started by UEFI")
+	case !unknown && !t.EFI:
+		r.add("start its installation medium by UEFI; to plan for another machine, add --host user@host, or "+
+			"--facts FILE with what `bakeoff install probe` prints there", "the target was not started by UEFI")
+	}
+	if netbsd {
 		return
 	}
 	// zpool create would refuse the set, and zpool set the property, after the disk was wiped.
@@ -129,13 +151,6 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 		r.add("use release trixie, or leave zfsbootmenu or hibernate out",
 			"OpenZFS 2.1 of Debian 12 has no property that keeps "+
 				"ZFSBootMenu from writing to a pool that a hibernated system holds")
-	}
-	switch {
-	case t.unknown("firmware.mode"):
-		r.add("run bakeoff install probe on the target", "the facts do not say whether the target was started by UEFI")
-	case !t.EFI:
-		r.add("start its installation medium by UEFI; to plan for another machine, add --host user@host, or "+
-			"--facts FILE with what `bakeoff install probe` prints there", "the target was not started by UEFI")
 	}
 }
 

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"bakeoff/prepare/install/installed"
+	"bakeoff/prepare/install/spec"
 )
 
 // factsWith returns the facts of the guide's machine, with texts replaced.
@@ -52,6 +54,70 @@ func TestContradictions(t *testing.T) {
 	f := installed.System{Blkid: map[string]map[string]string{"/dev/dk3": {"TYPE": "zfs_member"}}}
 	if got := missingFacts(f, bsd); len(got) > 0 {
 		t.Errorf("NetBSD: %v", got)
+	}
+}
+
+// TestMachines refuses machines on which the programs of the new system do not run, or that cannot start it.
+func TestMachines(t *testing.T) {
+	for _, c := range []struct{ name, arch, mode, want string }{
+		{"article", "", "uefi", ""}, {"article", "x86_64", "uefi", ""}, {"article", "x86_64-musl", "uefi", ""},
+		{"netbsd", "amd64", "uefi", ""}, {"netbsd", "", "", ""},
+		{"article", "aarch64", "uefi", "of the architecture aarch64, and the recipe installs a system for x86_64"},
+		{"debian13", "i686", "uefi", "start a 64-bit installation medium"}, {"netbsd", "aarch64", "uefi", "for x86_64"},
+		{"netbsd", "x86_64", "bios", "the target was not started by UEFI"},
+	} {
+		s, facts := golden(t, c.name)
+		f := installed.System{OS: installed.OS{Arch: c.arch}, Firmware: installed.Firmware{Mode: c.mode},
+			Pools: map[string]installed.Pool{}, RAMBytes: 4 << 30}
+		disks := facts.Disks
+		facts = TargetOf(f)
+		facts.Disks = disks
+		_, err := New(s, facts)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestLinks finds a disk by each of its names, and lists the disks that there are.
+func TestLinks(t *testing.T) {
+	const name = `"by_id": "nvme-Example_SSD_1TB_S4EWNX0"`
+	s, _ := article(t)
+	s.Disk = "/dev/disk/by-id/nvme-eui.01"
+	p := mustPlan(t, s, factsWith(t, name, name+`, "links": ["nvme-eui.01"]`))
+	if p.Disk.ByID != s.Disk || !strings.Contains(p.String(), "wipefs -a "+s.Disk+"\n") {
+		t.Errorf("the plan is for %s", p.Disk.ByID)
+	}
+	_, err := New(s, factsWith(t))
+	if err == nil || !strings.Contains(err.Error(), "; use /dev/disk/by-id/nvme-Example_SSD_1TB_S4EWNX0, or") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestGroups makes groups that only packages would make: usermod fails without them. The groups of the base system
+// need no step.
+func TestGroups(t *testing.T) {
+	for _, name := range []string{"article", "debian13", "netbsd"} {
+		s, facts := golden(t, name)
+		s.Users = []spec.User{{Name: "anna", Groups: []string{"docker", "wheel", "sshd"}},
+			{Name: "bob", Groups: []string{"docker", "anna"}}}
+		if name == "debian13" {
+			s.Users[0].Groups[1] = "sudo"
+		}
+		var made, all []string
+		for _, step := range mustPlan(t, s, facts).Steps {
+			if all = append(all, step.ID); strings.HasPrefix(step.ID, "group-") {
+				made = append(made, strings.Join(step.Argv[2:], " "))
+			}
+		}
+		want := "groupadd -f -r docker, groupadd -f -r sshd, groupadd -f -r anna"
+		if name == "netbsd" {
+			want = strings.ReplaceAll(want, " -f -r", "")
+		}
+		if got := strings.Join(made, ", "); got != want ||
+			slices.Index(all, "group-docker") > slices.Index(all, "groups-anna") {
+			t.Errorf("%s: %s, want %s; steps %s", name, got, want, all)
+		}
 	}
 }
 

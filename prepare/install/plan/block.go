@@ -425,6 +425,11 @@ func (r *recipe) passwords() {
 	for _, u := range r.spec.Users {
 		r.in("user-"+u.Name, "create a user", "useradd", "-m", u.Name).
 			check("chroot", target, "id", "-un", u.Name).expect(u.Name)
+		for _, g := range u.Groups {
+			if id := "group-" + g; !spec.HasGroup(r.spec.Recipe, g) && r.Step(id) == nil {
+				r.in(id, "make the group, if no package has made it", "groupadd", "-f", "-r", g)
+			}
+		}
 		if len(u.Groups) > 0 {
 			r.in("groups-"+u.Name, "add the user to groups", "usermod", "-aG", strings.Join(u.Groups, ","), u.Name)
 		}

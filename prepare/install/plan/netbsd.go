@@ -222,6 +222,12 @@ func (r *recipe) netbsdConfigure(altroot string) {
 	for _, u := range s.Users {
 		r.run("user-"+u.Name, "create a user", "chroot", altroot, "useradd", "-m", u.Name).
 			check("chroot", altroot, "id", "-un", u.Name).expect(u.Name)
+		for _, g := range u.Groups {
+			if id := "group-" + g; g != "wheel" && r.Step(id) == nil {
+				r.run(id, "make the group, if the system lacks it", "chroot", altroot, "groupadd", g).
+					check("chroot", altroot, "getent", "group", g)
+			}
+		}
 		if len(u.Groups) > 0 {
 			r.run("groups-"+u.Name, "add the user to groups", "chroot", altroot, "usermod", "-G",
 				strings.Join(u.Groups, ","), u.Name)

@@ -17,6 +17,7 @@ type Target struct {
 	EFIVars    bool     `json:"efivars"` // boot entries can be written
 	SecureBoot *bool    `json:"secure_boot"`
 	Pools      []string `json:"pools"` // those that are imported
+	Arch       string   `json:"-"`     // as uname -m prints it, "" is unknown; it changes no identity
 	ZFS        string   `json:"-"`     // version of OpenZFS there, "" is unknown; it changes no identity
 	Disks      []Disk   `json:"disks"`
 	Labels     []Label  `json:"-"` // those of pools that blkid finds; they change no identity
@@ -47,6 +48,7 @@ type Disk struct {
 	Parts      []string         `json:"parts,omitempty"` // its partitions, which go
 	partBytes  map[string]int64 // sizes of Parts; 0 is unknown
 	missing    []missing
+	links      []string // other names below /dev/disk/by-id
 }
 
 // missing is a use of a disk, or a signature on it, that other facts show and those of the disk lack.
@@ -60,7 +62,8 @@ func (t Target) unknown(fact string) bool { return slices.Contains(t.Unknown, fa
 // TargetOf reads facts.
 func TargetOf(s installed.System) Target {
 	t := Target{RAM: (s.RAMBytes + gib - 1) / gib * gib, EFI: s.Firmware.Mode == "uefi",
-		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot, ZFS: s.Tools["zfs"]}
+		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot, Arch: s.OS.Arch,
+		ZFS: s.Tools["zfs"]}
 	for _, fact := range []struct {
 		name  string
 		known bool
@@ -82,8 +85,9 @@ func TargetOf(s installed.System) Target {
 			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil && d.Partitions != nil,
 			partBytes: map[string]int64{}, missing: missingFacts(s, d)}
 		if d.ByID != "" {
-			to.ByID = "/dev/disk/by-id/" + strings.TrimPrefix(d.ByID, "/dev/disk/by-id/")
+			to.ByID = installed.LinkFolder + strings.TrimPrefix(d.ByID, installed.LinkFolder)
 		}
+		to.links = lists.Map(d.Links, func(name string) string { return installed.LinkFolder + name })
 		if strings.HasPrefix(d.Name, "loop") {
 			to.ByID = to.Path
 		}

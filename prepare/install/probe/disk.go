@@ -86,8 +86,11 @@ func (m machine) disks(
 		if b.Type != "disk" && b.Type != "loop" || b.Size == 0 || b.Path == "" {
 			continue
 		}
-		d := installed.Disk{Name: b.Name, ByID: ids[b.Path], Serial: strings.TrimSpace(b.Serial), Size: b.Size,
-			Logical: b.Logical, Physical: b.Physical, Rotational: b.Rotational, Discard: b.DiscardMax > 0}
+		d := installed.Disk{Name: b.Name, Serial: strings.TrimSpace(b.Serial), Size: b.Size, Logical: b.Logical,
+			Physical: b.Physical, Rotational: b.Rotational, Discard: b.DiscardMax > 0}
+		if names := ids[b.Path]; len(names) > 0 {
+			d.ByID, d.Links = names[0], names[1:]
+		}
 		if b.Type == "loop" {
 			d.Serial = files[b.Path]
 		}
@@ -136,17 +139,15 @@ func (m machine) loopFiles() map[string]string {
 	return loops(m.run("losetup", "--json", "--list", "--output", "NAME,BACK-MAJ:MIN,BACK-INO"))
 }
 
-// diskIDs returns the names below /dev/disk/by-id, by the path of the disk: those that name
+// diskIDs returns the names below /dev/disk/by-id, by the path of the disk: first those that name
 // the model, rather than a number alone.
-func (m machine) diskIDs() map[string]string {
-	const dir = "/dev/disk/by-id"
-	names, _ := m.names(dir)
+func (m machine) diskIDs() map[string][]string {
+	names, _ := m.names(strings.TrimSuffix(installed.LinkFolder, "/"))
 	slices.SortStableFunc(names, func(a, b string) int { return idRank(a) - idRank(b) })
-	all := map[string]string{}
+	all := map[string][]string{}
 	for _, n := range names {
-		to := strings.TrimSpace(m.run("readlink", "-f", dir+"/"+n))
-		if to != "" && all[to] == "" {
-			all[to] = n
+		if to := strings.TrimSpace(m.run("readlink", "-f", installed.LinkFolder+n)); to != "" {
+			all[to] = append(all[to], n)
 		}
 	}
 	return all
