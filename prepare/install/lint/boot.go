@@ -72,7 +72,7 @@ func (l *linter) checkCommandLines() {
 // checkForce finds arguments that import a pool that is not exported.
 func (l *linter) checkForce(args kernelArguments) {
 	for _, name := range []string{"zfs_force", "zfs.force", "zfsforce"} { // of zfs-initramfs and zfs-dracut
-		if v, ok := argument(args.line, name); ok && !slices.Contains([]string{"0", "no", "off", "false"}, v) {
+		if v, ok := argument(args.line, name); ok && !installed.SurelyOff(v) {
 			l.report("import-forced", Error, args.at(name),
 				name+" imports the pool even if another system uses it, such as a hibernated one.",
 				args.then("Remove "+name))

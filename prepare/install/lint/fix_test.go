@@ -51,6 +51,7 @@ func TestFixes(t *testing.T) {
 		// All ways to force an import.
 		{grubMachine, grubArgument("zfsforce=1"), "import-forced", grubDefaults, "Remove zfsforce, then update-grub."},
 		{grubMachine, grubArgument("zfs.force=on"), "import-forced", grubDefaults, "Remove zfs.force, then update-grub."},
+		{grubMachine, grubArgument("zfs_force=No"), "import-forced", grubDefaults, "Remove zfs_force, then update-grub."},
 		{unifiedMachine, func(m *machine) {
 			delete(m.files, kernelCmdline)
 			m.UKI[0].Cmdline += " zfs_force=1"

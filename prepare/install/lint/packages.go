@@ -556,7 +556,9 @@ func (l *linter) aptSources() (out []aptSource) {
 				case "components":
 					s.components = strings.Fields(value)
 				case "enabled":
-					off = off || isFalse(strings.TrimSpace(value))
+					// StringToBool of apt ignores the case.
+					value = strings.ToLower(strings.TrimSpace(value))
+					off = off || slices.Contains([]string{"no", "false", "without", "off", "disable", "0"}, value)
 				}
 			}
 			if len(s.suites) > 0 && len(s.components) > 0 && !off {

@@ -176,11 +176,6 @@ func (l *linter) checkResumeArgument() {
 	l.checkLUKSArguments(args)
 }
 
-// isFalse reports whether systemd, dracut or apt reads a value as false.
-func isFalse(v string) bool {
-	return slices.Contains([]string{"0", "no", "n", "false", "f", "off", "without", "disable"}, strings.ToLower(v))
-}
-
 // checkLUKSArguments checks that the arguments open the swap.
 func (l *linter) checkLUKSArguments(args kernelArguments) {
 	fix := args.then("Write the UUID that blkid shows for the swap partition")
@@ -188,7 +183,7 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 		return // it reads none of them
 	}
 	for _, name := range []string{"rd.luks", "luks"} {
-		if v, ok := argument(args.line, name); ok && isFalse(v) && l.resume != nil {
+		if v, ok := argument(args.line, name); ok && installed.MayBeOff(v) && l.resume != nil {
 			l.report("luks-off", Error, args.at(name), name+"="+v+" opens no LUKS partition: the swap stays closed.",
 				args.then("Remove "+settingOf(name+"="+v)))
 			return
@@ -232,7 +227,7 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 		return
 	}
 	for _, name := range []string{"rd.luks.crypttab", "luks.crypttab"} {
-		if v, ok := argument(args.line, name); ok && isFalse(v) && l.systemd() && !named {
+		if v, ok := argument(args.line, name); ok && installed.MayBeOff(v) && l.systemd() && !named {
 			l.report("luks-crypttab-off", Error, args.at(name), name+"="+v+" ignores crypttab: the swap stays closed, or has "+
 				"another name than "+l.resume.name+".", args.then("Remove "+settingOf(name+"="+v)))
 			return
