@@ -633,12 +633,18 @@ func TestAsResults(t *testing.T) {
 	if g := got.Comparisons[0].Gates; len(g) != 2 || g[0].Name != "not interleaved" || g[1].Reason != "NEW: it swapped" {
 		t.Errorf("gates %+v", g)
 	}
-	// A run without values.
+	// A run without values: one line for the metrics of a cell.
 	b.Results.Summaries = nil
+	for _, run := range []Run{a, b} {
+		cell := &run.Results.Cells[0]
+		second := cell.Metrics[0]
+		second.Name = "second"
+		cell.Metrics = append(cell.Metrics, second)
+	}
 	got = two(t, a, b, Option{}).Results()
 	if len(got.Comparisons) != 0 || len(got.Missing) != 3 || got.Missing[0].Contender != "crun" ||
 		got.Missing[0].Cell != "sha" ||
-		!strings.HasPrefix(got.Missing[0].Reason, "rate cannot be compared") {
+		!strings.HasPrefix(got.Missing[0].Reason, "rate, second cannot be compared") {
 		t.Errorf("without values: %+v", got.Missing)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 )
@@ -21,6 +23,7 @@ func (r Result) Results() analysis.Results {
 	if r.By == Direct {
 		rows = append(append([]Row{}, r.Yardstick...), r.Rows...)
 	}
+	var without lists.Groups[[2]string, string] // contender and cell → metrics
 	for _, row := range rows {
 		c := row.Relative
 		if r.By == Direct {
@@ -30,8 +33,8 @@ func (r Result) Results() analysis.Results {
 			continue
 		}
 		if c == nil || c.Verdict == "" {
-			out.Missing = append(out.Missing, analysis.Missing{Contender: row.Contender, Cell: row.Cell, Reason: row.Metric +
-				" cannot be compared: a run has no values for it"})
+			at := [2]string{row.Contender, row.Cell}
+			without.Add(at, row.Metric)
 			continue
 		}
 		alpha := 1 - row.Level
@@ -55,8 +58,12 @@ func (r Result) Results() analysis.Results {
 		}
 		out.Comparisons = append(out.Comparisons, x)
 	}
+	for at, metrics := range without.All() {
+		out.Missing = append(out.Missing, analysis.Missing{Contender: at[0], Cell: at[1], Reason: strings.Join(metrics, ", ") +
+			" cannot be compared: a run has no values for it"})
+	}
 	for _, x := range r.lost {
-		m := analysis.Missing{Contender: cmp.Or(x.contender, "every contender"), Cell: cmp.Or(x.cell, "every cell"),
+		m := analysis.Missing{Contender: cmp.Or(x.contender, "every contender"), Cell: cmp.Or(x.cell, EveryCell),
 			Reason: "only OLD has it"}
 		if x.metric != "" {
 			m.Contender, m.Reason = "primary metric "+x.metric, "it is not a primary metric in NEW"
@@ -65,6 +72,9 @@ func (r Result) Results() analysis.Results {
 	}
 	return out
 }
+
+// EveryCell stands for all cells of a contender that NEW lacks.
+const EveryCell = "every cell"
 
 // completeGate is the gate of comparisons of which trials or values were lost.
 const completeGate = "complete"
@@ -75,7 +85,7 @@ func (r Result) Failed() (out []string) {
 	for _, row := range slices.Concat(r.Yardstick, r.Rows) {
 		for i, n := range row.Failures {
 			line := fmt.Sprintf("%s at %s failed in %s of %s", row.Contender, row.Cell, unit.Count(n, "trial"),
-				[]string{"OLD", "NEW"}[i])
+				sides[i])
 			if n > 0 && !slices.Contains(out, line) {
 				out = append(out, line)
 			}

@@ -46,7 +46,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
 		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{}, Disturbed: []string{},
 		Differences: Differences(a, b), OnlyOld: lists.Map(onlyOld, part.String), OnlyNew: lists.Map(onlyNew, part.String),
-		lost: onlyOld, cells: a.Results.Cells,
+		lost: onlyOld, cells: primaryCells(a.Results.Cells),
 	}
 	p.compareRows()
 	p.addWarnings()
@@ -383,6 +383,19 @@ func missingFrom(a, b analysis.Results) []part {
 	}
 	return out
 }
+
+// primaryCells returns cells with their primary metrics only: Result.Results has no comparison
+// of another metric.
+func primaryCells(cells []analysis.Cell) []analysis.Cell {
+	out := slices.Clone(cells)
+	for i, c := range out {
+		out[i].Metrics = lists.Filter(c.Metrics, func(m sample.Metric) bool { return m.Primary })
+	}
+	return out
+}
+
+// Lost names the contenders, cells and primary metrics of a that b lacks.
+func Lost(a, b analysis.Results) []string { return lists.Map(missingFrom(a, b), part.String) }
 
 // hasContender reports whether a contender of the same name is in r.
 func hasContender(r analysis.Results, c analysis.Contender) bool {

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
@@ -27,7 +28,9 @@ var conditions = []condition{
 	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
 	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
 	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
-		out = lists.Map(r.Missing, func(m analysis.Missing) string { return at(m.Contender, m.Cell) + " is missing" })
+		out = lists.Map(r.Missing, func(m analysis.Missing) string {
+			return strings.TrimSuffix(at(m.Contender, m.Cell)+" is missing: "+safetext.Line(m.Reason), ": ")
+		})
 		for _, c := range r.Comparisons {
 			if c.Primary && c.Incomplete > 0 {
 				out = append(out, fmt.Sprintf("%s: %s of a table lack trials", comparisonName(c),

@@ -88,6 +88,11 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		"a wrong name while a part is missing": {changed("6.1", 90), run("6.2", 60, func(r *analysis.Results) {
 			r.Cells[0].Metrics = r.Cells[0].Metrics[1:]
 		}), compare.Direct, "troughput<-5%", cli.ExitInvalid, `no comparison has the metric, cell or workload "troughput"`},
+		"a metric that is not primary": {changed("6.1", 90), run("6.2", 60, nothing), compare.Direct, "cpu-per-op>+5%",
+			cli.ExitInvalid, `no comparison has the metric, cell or workload "cpu-per-op"; there are sha, throughput`},
+		"a metric that is not primary while a part is missing": {changed("6.1", 90), run("6.2", 60,
+			func(r *analysis.Results) { r.Cells[0].Metrics = r.Cells[0].Metrics[1:] }), compare.Direct, "cpu-per-op>+5%",
+			cli.ExitInvalid, `no comparison has the metric, cell or workload "cpu-per-op"`},
 		"the name of the missing part": {changed("6.1", 90), run("6.2", 60, func(r *analysis.Results) {
 			r.Cells[0].Metrics = r.Cells[0].Metrics[1:]
 		}), compare.Direct, "throughput<-5%", cli.ExitMissing, ""},

@@ -9,6 +9,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
 	"bakeoff/publish/report"
 )
 
@@ -54,15 +55,18 @@ func answers(condition string, r analysis.Results) (out []analysis.Limited, know
 }
 
 // mayBeMissing reports whether the comparisons of a limit are absent because cells are
-// missing: a name that no cell has is wrong whatever is missing.
+// missing: a name that none of these cells has is wrong whatever is missing.
 func mayBeMissing(limit analysis.Limit, r analysis.Results) bool {
 	if len(r.Missing) == 0 || limit.Name == "" {
 		return len(r.Missing) > 0
 	}
 	return slices.ContainsFunc(r.Cells, func(k analysis.Cell) bool {
-		return len(k.Metrics) == 0 || slices.ContainsFunc(k.Metrics, func(m sample.Metric) bool {
-			return limit.Concerns(k.Name, k.Workload, m)
+		missing := slices.ContainsFunc(r.Missing, func(m analysis.Missing) bool {
+			return m.Cell == k.Name || m.Cell == compare.EveryCell
 		})
+		return missing && (len(k.Metrics) == 0 || slices.ContainsFunc(k.Metrics, func(m sample.Metric) bool {
+			return limit.Concerns(k.Name, k.Workload, m)
+		}))
 	})
 }
 
