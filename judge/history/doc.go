@@ -139,6 +139,12 @@ func (u Unread) MayBeNewest(l Lab) bool {
 	return (u.Lab == "" || u.Lab == l.Lab) && (u.At.IsZero() || !u.At.Before(newest))
 }
 
+// Lost is a contender, a cell or a primary metric that the newest run lacks.
+type Lost struct {
+	What string `json:"what"` // such as cell http-50
+	Last int    `json:"last"` // index of the last run that has it
+}
+
 // Option configures Of.
 type Option struct {
 	Alpha  float64    // error rate of the steps of one lab and machine; 0: analysis.MaxAlpha
@@ -169,7 +175,9 @@ type Lab struct {
 	Level    float64           `json:"level"`  // of the intervals of levels and steps
 	Runs     []Point           `json:"runs"`   // the oldest first
 	Series   []Series          `json:"series"`
-	Notes    []string          `json:"notes"` // what is not comparable, and what changed
+	// Lost is what earlier runs have and the newest run lacks, and thus no longer judges.
+	Lost  []Lost   `json:"lost"`
+	Notes []string `json:"notes"` // what is not comparable, and what changed
 }
 
 // Point is one run of a lab.

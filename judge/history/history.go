@@ -10,7 +10,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
-	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 )
@@ -107,7 +106,7 @@ func Machine(r Run) map[string]string {
 func (g group) labHistory(opt Option) Lab {
 	newest := g.newestRun().Results
 	out := Lab{Lab: g.newestRun().Lab, Machine: g.machine, Baseline: newest.Baseline,
-		Margin: cmp.Or(opt.Margin, newest.Margin), Series: []Series{}, Notes: g.planNotes(opt)}
+		Margin: cmp.Or(opt.Margin, newest.Margin), Series: []Series{}, Notes: g.planNotes(opt), Lost: g.lost()}
 	for _, r := range g.runs {
 		out.Runs = append(out.Runs, Point{Run: r.Results.Run, At: r.At, Folder: r.Folder, Labels: r.Labels,
 			Cautions: r.Cautions})
@@ -181,7 +180,11 @@ func (g group) planNotes(opt Option) []string {
 	if g.machine["cpu.model"] == "" && g.machine[MachineLabel] == "" {
 		out = append(out, "No run says on which machine it was made: the runs may come from several machines.")
 	}
-	return append(out, g.goneNames(opt.By)...)
+	for _, x := range g.lost() {
+		out = append(out, fmt.Sprintf("The newest run has no %s; %s is the last that has it.", x.What,
+			g.runs[x.Last].Results.Run))
+	}
+	return out
 }
 
 // counted lists names with the number of runs that have each.
@@ -197,43 +200,17 @@ func counted(runs map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// countsAsPrimary reports whether a metric of a cell is primary in a run.
-func (r Run) countsAsPrimary(cell, metric string) bool {
-	return slices.ContainsFunc(r.Results.Cells, func(c analysis.Cell) bool {
-		m, ok := sample.Named(c.Metrics, metric)
-		return c.Name == cell && ok && m.Primary
-	})
-}
-
-// goneNames names the contenders, cells and primary metrics that the newest run does not have.
-func (g group) goneNames(by compare.By) (out []string) {
-	newest := g.newestRun().Results
+// lost lists what earlier runs have and the newest one lacks, as compare.Lost has it: the last
+// lost first.
+func (g group) lost() []Lost {
+	out := []Lost{}
 	told := map[string]bool{}
-	for _, k := range g.seriesKeys(by) {
-		last := g.runs[k.reference].Results.Run
-		for _, x := range []struct {
-			what string
-			has  bool
-		}{
-			{"contender " + k.contender, slices.ContainsFunc(newest.Contenders,
-				func(c analysis.Contender) bool { return c.Name == k.contender })},
-			{"cell " + k.cell.Name, slices.ContainsFunc(newest.Cells,
-				func(c analysis.Cell) bool { return c.Name == k.cell.Name })},
-		} {
-			if !x.has && !told[x.what] {
-				told[x.what] = true
-				out = append(out, fmt.Sprintf("The newest run has no %s; %s is the last that has it.", x.what, last))
-			}
-		}
-		for i := k.reference - 1; i >= 0 && !k.primary; i-- {
-			metric := k.cell.Metrics[k.metric].Name
-			if what := "primary metric " + metric + " of cell " + k.cell.Name; g.runs[i].countsAsPrimary(k.cell.Name, metric) {
-				if !told[what] {
-					told[what] = true
-					out = append(out, fmt.Sprintf("The newest run has no %s; %s is the last that has it.", what,
-						g.runs[i].Results.Run))
-				}
-				break
+	newest := len(g.runs) - 1
+	for i := newest - 1; i >= 0; i-- {
+		for _, what := range compare.Lost(g.runs[i].Results, g.runs[newest].Results) {
+			if !told[what] {
+				told[what] = true
+				out = append(out, Lost{What: what, Last: i})
 			}
 		}
 	}

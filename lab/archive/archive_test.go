@@ -386,8 +386,8 @@ func namesAreNotSQL(t *testing.T, s *archive.Store) {
 			if runs, err := s.Index.List(t.Context(), f); err != nil || len(runs) > 0 {
 				t.Errorf("%+v chooses %v: %v", f, runs, err)
 			}
-			if runs, lacking, err := s.Index.Past(t.Context(), f); err != nil || len(runs)+lacking > 0 {
-				t.Errorf("%+v has a past of %d runs, and %d without: %v", f, len(runs), lacking, err)
+			if runs, lacking, err := s.Index.Past(t.Context(), f); err != nil || len(runs)+len(lacking) > 0 {
+				t.Errorf("%+v has a past of %d runs, and %d without: %v", f, len(runs), len(lacking), err)
 			}
 		}
 		if found, err := s.Index.Find(t.Context(), nasty); err != nil || len(found) > 0 {
@@ -469,6 +469,20 @@ func leaveNothing(t *testing.T, s *archive.Store) {
 	}
 	if runs, _, err := s.Index.Past(t.Context(), index.Filter{}); err != nil || len(runs) != 1 {
 		t.Errorf("%d runs, %v", len(runs), err)
+	}
+	// A run without values is named, with its time.
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	e := index.Entry{Bundle: "bare", Record: bundle.Record{Run: "bare", Lab: "nightly", Began: at}}
+	if err := s.Index.Add(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	_, lacking, err := s.Index.Past(t.Context(), index.Filter{Lab: "nightly"})
+	if err != nil || len(lacking) != 1 || lacking[0].Folder != "bare" || lacking[0].Lab != "nightly" ||
+		!lacking[0].At.Equal(at) {
+		t.Errorf("lacking %+v, %v", lacking, err)
+	}
+	if err := s.Index.Remove(t.Context(), "bare"); err != nil {
+		t.Error(err)
 	}
 	if n := parts(); n == 0 || n >= both {
 		t.Errorf("%d rows of %d are left with one of two runs", n, both)

@@ -231,7 +231,7 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, dam
 				return cli.Interrupted(ctx, "what was added stays; run the command again for the others")
 			}
 			switch {
-			case fault.Is(err, fault.Invalid):
+			case fault.Is(err, fault.Invalid), fault.Is(err, fault.NotFound) && len(folders) > 1:
 				a.Reason = err.Error()
 				failed++
 			case err != nil:

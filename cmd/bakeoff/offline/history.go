@@ -155,7 +155,9 @@ copy of the baseline) differs from the baseline. history prints the reason.
 With --fail-on the exit code is 3 if one of the named conditions is true. With --newest 10,
 the exit code depends only on the newest 10 runs of each history. The exit code is 6 if
 history left out the newest run or could not read it, and if too few runs are comparable with
-the newest run although the history is long enough. The condition suspect is true if the
+the newest run although the history is long enough. It is also 6 if the newest run lacks a
+contender, a cell or a primary metric that an earlier run has; with --newest 10, only if it
+was lost in one of the newest 10 runs. The condition suspect is true if the
 newest run is farther from the earlier level than any other run, and farther than chance
 allows. The newest run is then either the first run of a large step or a single disturbed
 run; the next run shows which. With --store, history reads the newest runs, with their
@@ -181,7 +183,7 @@ labs.`,
 	fl.IntVar(&f.most, "most", 1000, "with --store: read this `number` of the newest runs")
 	fl.IntVar(&f.newest, "newest", 0, "use only this `number` of the newest runs for --fail-on; 0: all runs")
 	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; exit with 6 if "+
-		"the newest run was left out, cannot be read, or is comparable with too few runs")
+		"the newest run was left out, cannot be read, lost something, or is comparable with too few runs")
 	cli.CompleteFlag(c, "by", func([]string) []string {
 		return []string{string(compare.Relative), string(compare.Direct)}
 	})
@@ -218,7 +220,7 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	if f.store == "" {
 		runs, unread, err = a.historyRuns(args, f.lab)
 	} else {
-		runs, err = a.storedRuns(c.Context(), f)
+		runs, unread, err = a.storedRuns(c.Context(), f)
 	}
 	if err != nil {
 		return err
@@ -280,7 +282,7 @@ func stepsFound(res history.Result, runs []history.Run, f historyFlags) error {
 			}
 		}
 	}
-	open := undecidedSteps(res, runs, f.failOn)
+	open := undecidedSteps(res, runs, f)
 	switch {
 	case len(lines) > 0:
 		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(append(lines, open...), "\n")}
@@ -290,9 +292,11 @@ func stepsFound(res history.Result, runs []history.Run, f historyFlags) error {
 	return nil
 }
 
-// undecidedSteps says where the newest run says nothing: it could not be read, or does not
-// count for a series. Without it, --fail-on would let pass what nobody judged.
-func undecidedSteps(res history.Result, runs []history.Run, failOn []string) (lines []string) {
+// undecidedSteps says where the newest run says nothing: it could not be read, lost what one of
+// the runs to judge has, or does not count for a series. Without it, --fail-on would let pass
+// what nobody judged.
+func undecidedSteps(res history.Result, runs []history.Run, f historyFlags) (lines []string) {
+	failOn := f.failOn
 	if len(failOn) == 0 {
 		return nil
 	}
@@ -303,6 +307,12 @@ func undecidedSteps(res history.Result, runs []history.Run, failOn []string) (li
 	for _, l := range res.Labs {
 		last := len(l.Runs) - 1
 		present, before := false, len(lines)
+		for _, x := range l.Lost {
+			if f.newest == 0 || x.Last >= last-f.newest {
+				say("the newest run %s of lab %s has no %s; %s is the last that has it", l.Runs[last].Run, l.Lab, x.What,
+					l.Runs[x.Last].Run)
+			}
+		}
 		for _, s := range l.Primary() {
 			name := fmt.Sprintf("%s %s %s in lab %s", s.Contender, s.Cell, s.Metric, l.Lab)
 			switch {
@@ -455,27 +465,28 @@ func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
 	return out
 }
 
-// storedRuns reads the runs from the index of a store.
-func (a reader) storedRuns(ctx context.Context, f historyFlags) ([]history.Run, error) {
+// storedRuns reads the runs from the index of a store. Those whose values the index lacks are
+// in unread.
+func (a reader) storedRuns(ctx context.Context, f historyFlags) (runs []history.Run, unread []history.Unread, err error) {
 	x, err := a.open(ctx, f.store)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer x.Close()
-	runs, lacking, err := x.Past(ctx, index.Filter{Lab: f.lab, Most: f.most})
+	runs, unread, err = x.Past(ctx, index.Filter{Lab: f.lab, Most: f.most})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if lacking > 0 {
+	if len(unread) > 0 {
 		fmt.Fprintf(a.Err, "bakeoff: the index lacks the values of %s that history needs; run bakeoff store rebuild\n",
-			unit.Count(lacking, "run"))
+			unit.Count(len(unread), "run"))
 	}
 	if len(runs) == 0 {
-		return nil, fault.WithFix(fault.New(fault.NotFound, "the store %s has no run%s with the values that history "+
+		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "the store %s has no run%s with the values that history "+
 			"needs", f.store,
 			map[bool]string{true: fmt.Sprintf(" of the lab %q", f.lab)}[f.lab != ""]), "run bakeoff store list")
 	}
-	return runs, nil
+	return runs, unread, nil
 }
 
 // runFolders lists the run folders that args name, each once.

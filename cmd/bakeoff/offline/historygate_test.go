@@ -35,6 +35,8 @@ func TestGatesOfHistoryCanFail(t *testing.T) {
 	}
 	for name, x := range map[string]struct {
 		runs   int
+		cells  int
+		newest int
 		step   float64
 		change func([]history.Run)
 		unread []history.Unread
@@ -46,10 +48,19 @@ func TestGatesOfHistoryCanFail(t *testing.T) {
 		"too few runs":    {runs: 3},
 		"the newest run has no contender": {runs: 8, change: each(7, func(r *history.Run) {
 			r.Results.Contenders = r.Results.Contenders[:1]
-		}), want: cli.ExitUndecided, says: "of lab nightly has nothing to judge"},
+		}), want: cli.ExitUndecided, says: "of lab nightly has no contender crun; 20260107T020000Z-nightly is the last"},
 		"the cell has another name": {runs: 8, change: each(6, rename), want: cli.ExitUndecided,
+			says: "the newest run 20260108T020000Z-nightly of lab nightly has no cell cell-1; 20260106T"},
+		"the cell had another name before the newest runs": {runs: 8, newest: 3, change: each(4, rename),
+			want: cli.ExitUndecided,
 			says: "no comparison of the newest run 20260108T020000Z-nightly of lab nightly is in enough earlier runs"},
-		"a young history with another name": {runs: 5, change: each(3, rename)},
+		"a long time ago": {runs: 12, newest: 3, change: each(4, rename)},
+		"a metric is no longer primary": {runs: 8, cells: 2, newest: 3, change: each(5, func(r *history.Run) {
+			r.Results.Cells[1].Metrics[0].Primary = false
+		}), want: cli.ExitUndecided, says: "has no primary metric time-per-op of cell cell-2; 20260105T"},
+		"a cell is gone": {runs: 8, cells: 2, change: each(5, func(r *history.Run) {
+			r.Results.Cells, r.Results.Summaries = r.Results.Cells[:1], r.Results.Summaries[:2]
+		}), want: cli.ExitUndecided, says: "has no cell cell-2; 20260105T"},
 		"other work": {runs: 8, change: each(7, func(r *history.Run) {
 			r.Results.Cells[0].Params = param.Values{"size": "1"}
 		}), want: cli.ExitUndecided, says: "1 run of 8 can be used, and 6 are needed: other work"},
@@ -66,7 +77,7 @@ func TestGatesOfHistoryCanFail(t *testing.T) {
 		"the only run of a lab": {runs: 8, unread: newest(history.Unread{Lab: "new", At: night(1)}), want: cli.ExitUndecided,
 			says: "not be read"},
 	} {
-		runs := replay.World{Noise: noise.Reference, Runs: x.runs, Between: 0.002, Step: x.step, At: 5}.Make(
+		runs := replay.World{Noise: noise.Reference, Runs: x.runs, Between: 0.002, Step: x.step, At: 5, Cells: x.cells}.Make(
 			rand.New(rand.NewPCG(1, 1)))
 		if x.change != nil {
 			x.change(runs)
@@ -75,7 +86,7 @@ func TestGatesOfHistoryCanFail(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		f := historyFlags{judgeFlags: judgeFlags{failOn: []string{"worse"}}}
+		f := historyFlags{judgeFlags: judgeFlags{failOn: []string{"worse"}}, newest: x.newest}
 		end := stepsFound(res, runs, f)
 		says := ""
 		if end != nil {
@@ -98,20 +109,22 @@ func TestHistoryRefusesAGateOfOneRun(t *testing.T) {
 	}
 }
 
-// A run folder that lost its journal is still the newest run, by the plan and the name.
-func TestHistorySeesARunWithoutAJournal(t *testing.T) {
+// A run folder that lost its files, one after another, is still the newest run, by its name.
+func TestHistorySeesARunWithoutItsFiles(t *testing.T) {
 	dir := earlier(t)
 	damaged := filepath.Join(filepath.Dir(dir), "20261124T030217Z-quick")
 	if err := os.CopyFS(damaged, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(damaged, store.JournalFile)); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range []string{"history", "fleet"} {
-		_, stderr, code := called(t, command, filepath.Dir(dir), "--fail-on", "worse")
-		if code != cli.ExitUndecided || !strings.Contains(stderr, "20261124T030217Z-quick could not be read") {
-			t.Errorf("%s: exit code %d: %s", command, code, stderr)
+	for _, name := range []string{store.JournalFile, store.PlanFile, store.ResultsFile, store.RawDir, store.FingerprintDir} {
+		if err := os.RemoveAll(filepath.Join(damaged, name)); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"history", "fleet"} {
+			_, stderr, code := called(t, command, filepath.Dir(dir), "--fail-on", "worse")
+			if code != cli.ExitUndecided || !strings.Contains(stderr, "20261124T030217Z-quick could not be read") {
+				t.Errorf("%s without %s: exit code %d: %s", command, name, code, stderr)
+			}
 		}
 	}
 }

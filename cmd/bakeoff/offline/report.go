@@ -219,7 +219,7 @@ func openRun(arg string) (*store.Run, error) {
 }
 
 // RunsIn returns the run folders in dir, the oldest first: their names begin
-// with the time.
+// with the time. A folder with such a name is one of a run, whatever it has lost.
 func RunsIn(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -228,17 +228,19 @@ func RunsIn(dir string) []string {
 	var out []string
 	for _, e := range entries {
 		sub := filepath.Join(dir, e.Name())
-		if isRun(sub) {
+		if isRun(sub) || e.IsDir() && (hasFile(sub, store.RawDir) || !store.TimeOf(e.Name()).IsZero()) {
 			out = append(out, sub)
 		}
 	}
 	return out
 }
 
-// isRun reports whether a folder is one of a run, which may have lost its journal or its plan.
+// isRun reports whether a folder is one of a run, which may have lost some of its files.
 func isRun(dir string) bool {
-	return slices.ContainsFunc([]string{store.JournalFile, store.PlanFile}, func(name string) bool {
-		_, err := os.Stat(filepath.Join(dir, name))
-		return err == nil
-	})
+	return hasFile(dir, store.JournalFile) || hasFile(dir, store.PlanFile) || hasFile(dir, store.ResultsFile)
+}
+
+func hasFile(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
 }

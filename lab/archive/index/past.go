@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/hexsum"
@@ -95,9 +96,9 @@ func removeParts(ctx context.Context, tx *sql.Tx, parts map[int64]bool) error {
 }
 
 // Past reads runs for package history, the newest f.Most. They have no samples, and their
-// Folder is the digest of the bundle. lacking counts the runs without what a history needs:
-// those that an earlier bakeoff added, until the next rebuild.
-func (x *Index) Past(ctx context.Context, f Filter) (out []history.Run, lacking int, err error) {
+// Folder is the digest of the bundle. lacking are the runs without what a history needs: those
+// that an earlier bakeoff added, until the next rebuild.
+func (x *Index) Past(ctx context.Context, f Filter) (out []history.Run, lacking []history.Unread, err error) {
 	where, args := f.conditions()
 	type row struct {
 		content     string
@@ -105,16 +106,20 @@ func (x *Index) Past(ctx context.Context, f Filter) (out []history.Run, lacking 
 	}
 	var rows []row
 	works, facts := map[int64]work{}, map[int64]map[string]map[string]string{}
-	err = x.each(ctx, `SELECT p.content, p.work, p.facts FROM run r JOIN host h ON h.id = r.host
+	err = x.each(ctx, `SELECT p.content, p.work, p.facts, r.name, r.lab, r.began FROM run r JOIN host h ON h.id = r.host
 		LEFT JOIN past p ON p.run = r.id`+where+fmt.Sprintf(" ORDER BY r.began DESC, r.bundle DESC LIMIT %d", f.most()),
 		args, func(in *sql.Rows) error {
 			var text sql.NullString
 			var a, b sql.NullInt64
-			if err := in.Scan(&text, &a, &b); err != nil {
+			var name, lab, began string
+			if err := in.Scan(&text, &a, &b, &name, &lab, &began); err != nil {
 				return err
 			}
 			if !text.Valid {
-				lacking++
+				u := history.Unread{Folder: name, Reason: "the index lacks its values", Lab: lab}
+				u.At, _ = time.Parse(time.RFC3339, began) // zero: unknown
+				safetext.Scrub(&u, safetext.Line)
+				lacking = append(lacking, u)
 				return nil
 			}
 			works[a.Int64], facts[b.Int64] = work{}, nil
@@ -137,7 +142,7 @@ func (x *Index) Past(ctx context.Context, f Filter) (out []history.Run, lacking 
 			err = json.Unmarshal([]byte(r.content), &run)
 		}
 		if err != nil {
-			return nil, 0, fault.Op("index", err)
+			return nil, nil, fault.Op("index", err)
 		}
 		safetext.Scrub(&run, safetext.Line)
 		run.Results.Contenders, run.Results.Cells, run.Facts = works[r.work].Contenders, works[r.work].Cells, facts[r.facts]
