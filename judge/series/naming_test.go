@@ -121,3 +121,29 @@ func TestHintsHelp(t *testing.T) {
 		}
 	}
 }
+
+// Large suites of benchmarks fit, and the advice beyond the bounds helps.
+func TestBounds(t *testing.T) {
+	many := func(contenders, cells int) Source {
+		s := source("f")
+		for i := range max(contenders, cells) {
+			x := rec(fmt.Sprint(i%contenders), i, 1)
+			x.Labels = append(x.Labels, format.Label{Name: "cell", Value: fmt.Sprint(i % cells)})
+			s.Records = append(s.Records, x)
+		}
+		return s
+	}
+	for _, x := range []struct {
+		contenders, cells int
+		want              string
+	}{
+		{2, 5000, ""},
+		{1001, 1, "f.json:1001: more than 1000 contenders; choose another label with --contender"},
+		{1, 20_001, "f.json:20001: more than 20000 metrics of cells; write the results into several files"},
+	} {
+		_, err := Compare(doc, []Source{many(x.contenders, x.cells)}, Option{})
+		if got := fmt.Sprint(err); x.want == "" && err != nil || !strings.HasPrefix(got, x.want) {
+			t.Errorf("%d contenders, %d cells: %v", x.contenders, x.cells, err)
+		}
+	}
+}

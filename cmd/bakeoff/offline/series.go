@@ -271,7 +271,8 @@ func seriesRows(r series.Result, metric seriesTable, sort string) (head []string
 		head = append(head, "AGAINST THE BASELINE")
 	}
 	before := ""
-	for i, x := range arranged(r, rows, sort) {
+	all := comparisonsOf(r)
+	for i, x := range arranged(all, rows, sort) {
 		row := []string{x.Contender, medianText(x), valuesText(x)}
 		if cells {
 			name := cmp.Or(x.Cell, "–")
@@ -282,7 +283,7 @@ func seriesRows(r series.Result, metric seriesTable, sort string) (head []string
 			row = append([]string{name}, row...)
 		}
 		if compared {
-			text, more := changeText(r, x)
+			text, more := changeText(all, x)
 			row = append(row, text)
 			notes = lists.AddNew(notes, more...)
 		}
@@ -317,7 +318,7 @@ func geomeanText(g analysis.Geomean, unitName string) string {
 
 // arranged returns the summaries of a metric: those of a cell together, and in it the
 // baseline first, then the best if the order is by estimate.
-func arranged(r series.Result, rows []series.Summary, sort string) []series.Summary {
+func arranged(all comparisons, rows []series.Summary, sort string) []series.Summary {
 	place := map[string]int{}
 	for _, x := range rows {
 		if _, ok := place[x.Cell]; !ok {
@@ -325,7 +326,7 @@ func arranged(r series.Result, rows []series.Summary, sort string) []series.Summ
 		}
 	}
 	rank := func(x series.Summary) float64 {
-		c, ok := comparisonOf(r, x)
+		c, ok := all.of[placeOf(x)]
 		switch {
 		case !ok && x.N > 0:
 			return math.Inf(-1) // the baseline
@@ -345,15 +346,27 @@ func arranged(r series.Result, rows []series.Summary, sort string) []series.Summ
 	return out
 }
 
-func comparisonOf(r series.Result, x series.Summary) (series.Comparison, bool) {
-	return lists.Find(r.Comparisons, func(c series.Comparison) bool {
-		return c.Contender == x.Contender && sameCell(c, x)
-	})
+// place is what a summary and a comparison have in common: a contender in a cell, with a metric.
+type place struct {
+	contender, cell, metric, unit string
+	better                        sample.Better
 }
 
-// sameCell reports whether a comparison is of the cell and metric of a summary.
-func sameCell(c series.Comparison, x series.Summary) bool {
-	return c.Cell == x.Cell && c.Metric == x.Metric && c.Unit == x.Unit && c.Better == x.Better
+func placeOf(x series.Summary) place { return place{x.Contender, x.Cell, x.Metric, x.Unit, x.Better} }
+
+// comparisons are those of a result by the places of their contenders, and the places of the baselines.
+type comparisons struct {
+	of        map[place]series.Comparison
+	baselines map[place]bool
+}
+
+func comparisonsOf(r series.Result) comparisons {
+	out := comparisons{map[place]series.Comparison{}, map[place]bool{}}
+	for _, c := range r.Comparisons {
+		out.of[place{c.Contender, c.Cell, c.Metric, c.Unit, c.Better}] = c
+		out.baselines[place{c.Baseline, c.Cell, c.Metric, c.Unit, c.Better}] = true
+	}
+	return out
 }
 
 // medianText writes a median with its interval: "29.5 ms [26.1 ms to 32.0 ms]". All
@@ -388,14 +401,12 @@ func measure(v float64, u string) string {
 var prefixed = []string{"B/op", "B/s", "frame/s", "op/s", "request/s", "s", "s/op"}
 
 // changeText writes the difference of a contender, with its warnings.
-func changeText(r series.Result, x series.Summary) (text string, notes []string) {
-	c, ok := comparisonOf(r, x)
-	if !ok {
-		if slices.ContainsFunc(r.Comparisons, func(c series.Comparison) bool {
-			return c.Baseline == x.Contender && sameCell(c, x)
-		}) {
-			return "baseline", nil
-		}
+func changeText(all comparisons, x series.Summary) (text string, notes []string) {
+	c, ok := all.of[placeOf(x)]
+	switch {
+	case !ok && all.baselines[placeOf(x)]:
+		return "baseline", nil
+	case !ok:
 		return "–", nil
 	}
 	words := difference.Speak(c.Metric, c.Unit, c.Better)
