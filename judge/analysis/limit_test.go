@@ -28,7 +28,9 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("%q: got %+v, %v", text, got, ok)
 		}
 	}
-	for _, text := range []string{"boot", "boot>0.1", ">1%", "boot>-1%", "boot<1%", "boot<-100%", "a,b>1%", " >1%", "worse"} {
+	for _, text := range []string{
+		"boot", "boot>0.1", ">1%", "boot>-1%", "boot<1%", "boot<-100%", "a,b>1%", " >1%", "worse",
+	} {
 		if got, ok := ParseLimit(text, 0.02); ok {
 			t.Errorf("%q: got %+v", text, got)
 		}

@@ -161,7 +161,7 @@ func criterionSamples(folder string) (out []string) {
 
 func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
-		in, err := utf8Reader(a.In, "standard input")
+		in, err := logReader(a.In, "standard input")
 		if err != nil {
 			return input{}, err
 		}
@@ -177,7 +177,7 @@ func (a reader) openInput(path string) (input, error) {
 		return input{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path),
 			"use bakeoff verify or bakeoff report for run folders; analyse reads only folders called criterion")
 	}
-	in, err := utf8Reader(f, path)
+	in, err := logReader(f, path)
 	if err != nil {
 		f.Close()
 		return input{}, err
@@ -216,8 +216,22 @@ func (x input) cutShort() []string {
 }
 
 // colors are the sequences with which programs color text on a terminal. Those that are
-// made to do so write them to files, too.
-var colors = lazy.Compile("\x1b\\[[0-9;]*[A-Za-z]")
+// made to do so write them to files, too. Buildkite adds the time in such a sequence.
+var colors = lazy.Compile("\x1b\\[[0-9;]*[A-Za-z]|\x1b_bk;t=[0-9]+\x07")
+
+// lineBreaks are those of programs that write CR LF to a terminal, which adds a CR.
+var lineBreaks = lazy.Compile("\r\r+\n")
+
+// plainText removes what a terminal adds from the text of a file.
+func plainText(data []byte) []byte {
+	if bytes.IndexByte(data, '\x1b') >= 0 { // beyond the head, of which utf8Reader removed the colors
+		data = colors.ReplaceAll(data, nil)
+	}
+	if bytes.Contains(data, []byte("\r\r")) {
+		data = lineBreaks.ReplaceAll(data, []byte("\n"))
+	}
+	return data
+}
 
 // gzipMagic begins a file of gzip.
 var gzipMagic = []byte("\x1f\x8b\x08")
@@ -269,18 +283,23 @@ func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 	if !wide && (!colors.Match(head) || lazy.Compile(compressedFile).Match(head)) {
 		return in, nil
 	}
-	data, err := io.ReadAll(io.LimitReader(in, format.MaxBytes+1))
-	switch {
-	case err != nil:
-		return nil, fault.Wrap(fault.Lab, "read "+path, err)
-	case len(data) > format.MaxBytes:
-		return nil, fault.New(fault.Invalid, "%s has more than %d MiB of UTF-16 or of text with colors; save it as UTF-8 "+
-			"without them", path, format.MaxBytes>>20)
+	data, err := readBounded(in, path, "of UTF-16 or of text with colors")
+	if err != nil {
+		return nil, err
 	}
 	if wide {
 		data = labeled.Clean(data)
 	}
 	return bufferHead(bytes.NewReader(colors.ReplaceAll(data, nil))), nil
+}
+
+// logReader reads a file as utf8Reader does, without what a CI server wrote before each line.
+func logReader(file io.Reader, path string) (*bufio.Reader, error) {
+	in, err := utf8Reader(file, path)
+	if err != nil {
+		return nil, err
+	}
+	return withoutLogPrefix(in, path)
 }
 
 // nameByFile names the contenders that have no name after their files: without
@@ -388,6 +407,7 @@ func (all inputs) readAs(f format.Format, gate bool) (out []series.Source, err e
 		if len(data) > format.MaxBytes {
 			return nil, fault.New(fault.Invalid, "%s has more than %d MiB; analyze a part of it", x.path, format.MaxBytes>>20)
 		}
+		data = plainText(data)
 		file, err := f.Read(x.path, data)
 		if err != nil {
 			// The reader knows best what is wrong in a file of its own program.
@@ -430,14 +450,18 @@ func (all inputs) readAs(f format.Format, gate bool) (out []series.Source, err e
 	return out, nil
 }
 
-// copies returns how many times a file consists of the same lines: 1 if it was not appended to itself.
+// copies returns how many times a file consists of the same lines: 1 if it was not appended to itself. A file of equal
+// lines may have the repetitions of a value that never varies, such as a size.
 func copies(data []byte) int {
 	if !bytes.HasSuffix(data, []byte("\n")) {
 		data = append(data, '\n') // the last copy may lack it
 	}
 	for end := 0; ; {
 		line := bytes.IndexByte(data[end:], '\n') + 1
-		if end += line; line == 0 || end > len(data)/2 {
+		if end += line; line == end {
+			continue
+		}
+		if line == 0 || end > len(data)/2 {
 			return 1
 		}
 		if len(data)%end == 0 && bytes.Equal(data[:len(data)-end], data[end:]) {

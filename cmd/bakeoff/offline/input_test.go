@@ -182,7 +182,8 @@ func TestSuspiciousFiles(t *testing.T) {
 		"JSON":             {json, ""},
 		"JSON and newline": {"\ufeff" + json + "\n", ""},
 		"cut events":       {`{"Action":"output","Output":"BenchmarkA-2 10 5 ns/op\n"}` + "\n" + `{"Action":"outp`, cut},
-		"twice":            {bench + bench, twice},
+		"twice":            {bench + other + bench + other, twice},
+		"equal values":     {bench + bench + bench, ""},
 		"three times":      {bench + other + bench + other + bench + other, three},
 		"equal parts":      {bench + other + bench, ""},
 	} {

@@ -26,7 +26,8 @@ func markdownSeries(r series.Result, sort string) string {
 	if len(r.Comparisons) > 0 {
 		fmt.Fprintf(&out, "**No verdict.** %s\n\n", inlineText(firstWarning(r)))
 	}
-	for _, metric := range tablesOf(r) {
+	tables := tablesOf(r)
+	for i, metric := range tables {
 		head, rows, notes := seriesRows(r, metric, sort)
 		fmt.Fprintf(&out, "%s:\n\n", inlineText(metric.tableTitle()))
 		out.WriteString(markdownRow(lists.Map(head, strings.ToLower)))
@@ -37,6 +38,9 @@ func markdownSeries(r series.Result, sort string) string {
 		out.WriteString("\n")
 		for _, n := range notes {
 			fmt.Fprintf(&out, "- %s\n", inlineText(n))
+		}
+		if len(notes) > 0 && i < len(tables)-1 {
+			out.WriteString("\n") // otherwise the next title continues the last note
 		}
 	}
 	for _, m := range r.Missing {

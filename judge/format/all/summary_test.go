@@ -24,8 +24,6 @@ var summaries = []struct{ format, what, head string }{
 	{"go", "the output of benchstat",
 		"name    old time/op  new time/op  delta\nJoin-8  1.00µs ± 1%  0.90µs ± 2%  -10.00%\n"},
 	{"go", "the output of benchstat", "goos: linux\n,old.txt,,new.txt\n,sec/op,CI,sec/op,CI,vs base,P\n"},
-	{"go", "the output of go test with a time before each line", "2026-05-01T10:00:00.1234567Z goos: linux\n" +
-		"2026-05-01T10:00:01.1234567Z BenchmarkA-8   \t 1000\t 5.32 ns/op\n"},
 	{"google", "the text of Google Benchmark", "Running ./bench\n-----\n" +
 		"Benchmark           Time             CPU   Iterations\n-----\nBM_Sort/64       1000 ns         1000 ns\n"},
 	{"google", "the CSV of Google Benchmark", "name,iterations,real_time,cpu_time,time_unit,bytes_per_second\n"},

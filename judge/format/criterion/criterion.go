@@ -61,7 +61,7 @@ func (criterion) Recognizes(head []byte) bool {
 		return true
 	}
 	for line := range bytes.Lines(head) {
-		if m := timeLine.FindSubmatch(line); m != nil && isTime(string(m[3])) {
+		if m := timeLine.FindSubmatch(overwritten(line)); m != nil && isTime(string(m[3])) {
 			return true
 		}
 	}
@@ -151,8 +151,13 @@ func benchmarkOfPath(path string) (id, saved string) {
 	parts := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/")
 	saved = parts[len(parts)-1]
 	parts = parts[:len(parts)-1]
-	if i := slices.Index(parts, "criterion"); i >= 0 {
-		parts = parts[i+1:]
+	target := slices.Contains(parts, "target")
+	for i := len(parts) - 1; i >= 0; i-- {
+		// A folder above target, or a group of benchmarks, may have the name, too.
+		if parts[i] == "criterion" && (!target || i > 0 && parts[i-1] == "target") {
+			parts = parts[i+1:]
+			break
+		}
 	}
 	if len(parts) == 0 || saved == "." || saved == ".." {
 		return "benchmark", "" // the file was copied out of its folder
@@ -235,11 +240,12 @@ func (r *reader) messages(data []byte) {
 func (r *reader) readPrinted(data []byte) {
 	line := 0
 	before := ""
-	for text := range bytes.Lines(data) {
+	for all := range bytes.Lines(data) {
 		line++
-		m := timeLine.FindStringSubmatch(string(text))
+		text := string(overwritten(all))
+		m := timeLine.FindStringSubmatch(text)
 		if m == nil || strings.HasSuffix(m[2], "%") {
-			before = strings.TrimRight(string(text), "\r\n")
+			before = text
 			continue
 		}
 		id := m[1]
@@ -265,6 +271,12 @@ func (r *reader) readPrinted(data []byte) {
 	case !r.p.AnyLeftOut():
 		r.p.Add(1, "the file has no times of Criterion.rs; use target/criterion/**/sample.json")
 	}
+}
+
+// overwritten returns the text of a line that a terminal shows last: Criterion.rs overwrites its progress.
+func overwritten(line []byte) []byte {
+	line = bytes.TrimRight(line, "\r\n")
+	return line[bytes.LastIndexByte(line, '\r')+1:]
 }
 
 func duration(number, unit string) (float64, error) {

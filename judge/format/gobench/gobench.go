@@ -40,8 +40,6 @@ func (gobench) Doc() format.Doc {
 		Summaries: []format.Summary{
 			{What: "the output of benchstat", Fix: "give analyse the files that benchstat read",
 				Head: lazy.Compile(`(?m)^ *│ +(?:\S+/op|B/s)\b|^name +old \S+ +new \S+ +delta$|^,[^,\n]+,CI,`)},
-			{What: "the output of go test with a time before each line", Fix: "remove the times: sed 's/^[^ ]* //'",
-				Head: lazy.Compile(`(?m)^\d{4}-\d\d-\d\dT[\d:.]+Z (?:Benchmark\S*[ \t]+\d|goos: )`)},
 		},
 		Source: []string{"https://go.dev/design/14313-benchmark-format"},
 	}
