@@ -40,7 +40,13 @@ func (p *Problems) OpenDocument(data []byte) *Document {
 		}
 	}
 	if err != nil {
-		if text, lines := withoutText(data); text != nil {
+		text, lines := withoutText(data, false)
+		if text != nil && checkJSON(text) != nil {
+			if less, more := withoutText(data, true); checkJSON(less) == nil {
+				text, lines = less, more
+			}
+		}
+		if text != nil {
 			if data, err = text, checkJSON(text); err == nil && len(lines) > 0 {
 				p.Warn(lines[0], "Text inside the JSON is skipped (%s). It may be the output of the measured program.",
 					unit.Count(len(lines), "line"))
@@ -55,7 +61,7 @@ func (p *Problems) OpenDocument(data []byte) *Document {
 	case errors.As(err, &wrong):
 		at := max(0, wrong.Offset-1)
 		line := d.lineAt(at)
-		d.err = AtLine(line, "this is not JSON (%v)", wrong)
+		d.err = AtLine(line, "this is not JSON (%v); if the line is text of the measured program, remove it", wrong)
 		if (data[at] == '{' || data[at] == '[') && strings.HasSuffix(wrong.Error(), "after top-level value") {
 			d.err = AtLine(line, "a second JSON document begins here; write each report to a file of its own")
 		}
@@ -83,10 +89,29 @@ var (
 	jsonLine = lazy.Compile(`^(\s*[}\]],?)[^\s,}\]{\["]|^\s*(?:$|["{}\[\],]|-?[0-9]|(?:true|false|null)\b)`)
 )
 
+// jsonTokens are a string, and the words that JSON and its writers use.
+var jsonTokens = lazy.Compile(`"(?:[^"\\]|\\.)*"|(?i:\b(?:true|false|null|nan|inf|infinity)\b)`)
+
+// textWord is what no number has.
+var textWord = lazy.Compile(`[A-Za-z]{2}`)
+
+// isText reports whether a line is text although it begins as JSON may: it has a word that JSON does not have.
+func isText(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || line[0] == '"' || line[0] == '{' && (len(line) == 1 || line[1] == '"') {
+		return false // a damaged member or object is not text
+	}
+	return textWord.Match(jsonTokens.ReplaceAll(line, []byte(" ")))
+}
+
+// textBehind is a bracket with text behind it, in which the comma after the bracket may be the last byte.
+var textBehind = lazy.Compile(`^(\s*[}\]],?)(.*?)(,?)\s*$`)
+
 // withoutText returns the JSON value in data, with empty lines in place of the text before
 // it and of lines inside it that are not JSON, and the numbers of the latter; nil if no
-// value begins in data. The text after the value is cut off, unless it is JSON, too.
-func withoutText(data []byte) (text []byte, inside []int) {
+// value begins in data. The text after the value is cut off, unless it is JSON, too. more also takes lines for text
+// that begin with a number or a bracket.
+func withoutText(data []byte, more bool) (text []byte, inside []int) {
 	begin := jsonBegin.FindIndex(data)
 	if begin == nil {
 		return nil, nil
@@ -100,7 +125,14 @@ func withoutText(data []byte) (text []byte, inside []int) {
 		for line := range bytes.Lines(data[begin[0]:]) {
 			before++
 			m := jsonLine.FindSubmatch(line)
+			behind := textBehind.FindSubmatch(line)
 			switch {
+			case more && behind != nil && isText(behind[2]):
+				text = append(append(append(text, behind[1]...), behind[3]...), '\n')
+				inside = append(inside, before)
+				kept = len(inside)
+			case more && behind == nil && isText(line):
+				text, inside = append(text, '\n'), append(inside, before)
 			case m == nil:
 				text, inside = append(text, '\n'), append(inside, before)
 			case len(m[1]) > 0: // text behind a bracket

@@ -141,12 +141,25 @@ func TestTextAroundJSON(t *testing.T) {
 	if err == nil {
 		t.Error("a string without an end is accepted")
 	}
-	for before, after := range map[string]string{"1,\n": "1,\nhello from it\n", "]}\n": "]\n}hello\n"} {
+	for after, before := range map[string]string{"1,\nhello from it\n": "1,\n", "]\n}hello\n": "]}\n",
+		"1,\n2026-05-01 12:00:00 INFO begin\n": "1,\n", "1,\n[info] begin\n": "1,\n", "1,\nnull pointer\n": "1,\n",
+		"]\n}[info] x\n": "]}\n", "[\n{}progress...,\n{": "[\n{"} {
 		p := NewProblems("x")
 		err = p.OpenDocument([]byte("begin\n" + strings.Replace(value, before, after, 1) + "\nend\n")).Err()
 		if f, _ := p.Finish(File{Records: []Record{{}}}); err != nil || len(f.Warnings) != 1 ||
 			!strings.Contains(f.Warnings[0], ": Text inside the JSON is skipped (1 line).") {
 			t.Errorf("%q: %q, %v", after, f.Warnings, err)
+		}
+	}
+}
+
+// A damaged line is not text, and the error says what to do about text.
+func TestDamagedLinesAreNotText(t *testing.T) {
+	for _, line := range []string{`"a": 1x2,`, `{"level": "info"}`, `"x" is text`, "1.0, 2.0x,", "[1, 2"} {
+		err := NewProblems("x").OpenDocument([]byte("{\"a\": 1,\n" + line + "\n\"b\": [1,\n2]}\n")).Err()
+		if err == nil || !strings.Contains(err.Error(), "line 2: this is not JSON (") ||
+			!strings.Contains(err.Error(), "if the line is text of the measured program, remove it") {
+			t.Errorf("%s: %v", line, err)
 		}
 	}
 }
