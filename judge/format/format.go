@@ -100,6 +100,7 @@ func SummaryError(all []Format, name string, head []byte) error {
 	refuse := func(what, fix string) error {
 		return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is %s, which analyse does not read", name, what), fix)
 	}
+	head = TrimMark(head)
 	for _, f := range all {
 		d := f.Doc()
 		for _, s := range d.Summaries {

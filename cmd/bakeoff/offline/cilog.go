@@ -104,7 +104,8 @@ func readBounded(in io.Reader, path, kind string) ([]byte, error) {
 	case err != nil:
 		return nil, fault.Wrap(fault.Lab, "read "+path, err)
 	case len(data) > format.MaxBytes:
-		return nil, fault.New(fault.Invalid, "%s has more than %d MiB %s; analyze a part of it", path, format.MaxBytes>>20, kind)
+		return nil, fault.New(fault.Invalid, "%s has more than %d MiB %s; analyze a part of it", path,
+			format.MaxBytes>>20, kind)
 	}
 	return data, nil
 }

@@ -39,11 +39,13 @@ func TestLogsOfCIServers(t *testing.T) {
 	}
 	two := before("old-1  | ", bench) + before("new-1  | ", bench)
 	_, stderr, code := called(t, "analyse", file(t, "x.txt", two))
-	if code != 2 || !strings.Contains(stderr, "x.txt is the log of several jobs or services: new-1, old-1; write the lines") {
+	const want = "x.txt is the log of several jobs or services: new-1, old-1; write the lines"
+	if code != 2 || !strings.Contains(stderr, want) {
 		t.Errorf("%s, %d", stderr, code)
 	}
 	table := strings.Repeat("old | 5\nnew | 6\n", 4) + bench
-	if out, stderr, code := called(t, "analyse", file(t, "x.txt", table)); code != 0 || !strings.Contains(out, "5.00 ns/op") {
+	out, stderr, code := called(t, "analyse", file(t, "x.txt", table))
+	if code != 0 || !strings.Contains(out, "5.00 ns/op") {
 		t.Errorf("%s, %s, %d", out, stderr, code)
 	}
 }

@@ -27,6 +27,8 @@ var summaries = []struct{ format, what, head string }{
 	{"google", "the text of Google Benchmark", "Running ./bench\n-----\n" +
 		"Benchmark           Time             CPU   Iterations\n-----\nBM_Sort/64       1000 ns         1000 ns\n"},
 	{"google", "the CSV of Google Benchmark", "name,iterations,real_time,cpu_time,time_unit,bytes_per_second\n"},
+	{"hyperfine", "the CSV of hyperfine", "\ufeffcommand,mean,stddev,user,system,min,max\nsleep 1,1,0,0,0,1,1\n"},
+	{"jmh", "the text of JMH", "Benchmark  Mode  Samples  Score  Error  Units\no.A.f  avgt  10  1.0  0.1 ns/op\n"},
 	{"hyperfine", "the CSV of hyperfine", "command,mean,stddev,median,user,system,min,max\nsleep 1,1,0,1,0,0,1,1\n"},
 	{"hyperfine", "a table of hyperfine",
 		"| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|---:|---:|---:|\n"},

@@ -31,7 +31,7 @@ func (hyperfine) Doc() format.Doc {
 			"process.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the CSV of hyperfine", Head: lazy.Compile(`^command,mean,stddev,median,user,system,`)},
+			{What: "the CSV of hyperfine", Head: lazy.Compile(`^command,mean,stddev,(?:median,)?user,system,`)},
 			{What: "a table of hyperfine", Head: lazy.Compile(`^\| *Command *\| *Mean \[|^\[cols="<,>,>,>,>"\]`)},
 			{What: "the text of hyperfine", Head: lazy.Compile(`(?m)^ *Time \((?:mean ± σ|abs ≡)\):`)},
 		},

@@ -34,7 +34,7 @@ func (jmh) Doc() format.Doc {
 			"of an iteration. Iterations of one fork share its compiled code, so few forks say little.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the text of JMH", Head: lazy.Compile(`(?m)^# JMH version: |^Benchmark .*\bMode +Cnt +Score\b`)},
+			{What: "the text of JMH", Head: lazy.Compile(`(?m)^# JMH version: |^Benchmark .*\bMode +(?:Cnt|Samples) +Score\b`)},
 			{What: "the CSV of JMH", Head: lazy.Compile(`^"?Benchmark"?[,;\t]"?Mode"?[,;\t]"?Threads"?[,;\t]`)},
 		},
 		Source: []string{"https://github.com/openjdk/jmh", "org.openjdk.jmh.results.format.JSONResultFormat"},

@@ -169,6 +169,9 @@ func operations(words []string) (out []string) {
 
 // addTableRow keeps a row of such a table, if the line is one.
 func (r *reader) addTableRow(words []string) {
+	if len(words) > 1 && words[1] == "bit" {
+		words[1] = "bits" // of version 1.0.2
+	}
 	n := len(r.operations)
 	if len(words) <= 2*n {
 		return
