@@ -67,6 +67,9 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 			m := versions.FindStringSubmatch(text)
 			r.version = cmp.Or(m[1], m[2])
 			out.Program = "openssl speed " + r.version
+			r.cpu = ""
+		case strings.HasPrefix(text, "CPUINFO: "):
+			r.cpu = strings.TrimPrefix(text, "CPUINFO: ")
 		case strings.HasPrefix(text, "+H:"), strings.HasPrefix(text, "Got: +H:"):
 			rest, _, _ := strings.Cut(text[strings.Index(text, "H:")+2:], " from ")
 			r.sizes = strings.Split(rest, ":")
@@ -106,6 +109,7 @@ type reader struct {
 	out        *format.File
 	p          *format.Problems
 	version    string // of the report
+	cpu        string // of the report: the features of the processor that openssl uses
 	line       int
 	sizes      []string // of the columns, in bytes
 	operations []string // of the columns
@@ -121,6 +125,9 @@ func (r *reader) emptyRecord(algorithm, size string) format.Record {
 	}
 	if r.version != "" {
 		rec.Facts["version"] = r.version
+	}
+	if r.cpu != "" {
+		rec.Facts["cpuinfo"] = r.cpu
 	}
 	return rec
 }

@@ -98,3 +98,24 @@ func TestRecognizesKeys(t *testing.T) {
 		}
 	}
 }
+
+// OPENSSL_ia32cap switches instructions off, which changes the rates.
+func TestFeaturesOfTheProcessor(t *testing.T) {
+	const table = "type             16 bytes\nsha256           11111.11k\n"
+	out, err := New().Read("x", []byte("version: 3.0.15\nCPUINFO: OPENSSL_ia32cap=0xf\n"+table+"version: 3.0.15\n"+table))
+	if err != nil || len(out.Records) != 2 || out.Records[0].Facts["cpuinfo"] != "OPENSSL_ia32cap=0xf" ||
+		out.Records[1].Facts["cpuinfo"] != "" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Version 1.0.2 writes bit where later versions write bits.
+func TestBitsOfVersion102(t *testing.T) {
+	const head = "                              sign    verify    sign/s verify/s\n"
+	for _, bits := range []string{"bit", "bits"} {
+		out, err := New().Read("x", []byte(head+" 256 "+bits+" ecdsa (nistp256)   0.0000s   0.0001s  21345.0   9345.0\n"))
+		if err != nil || len(out.Records) == 0 || out.Records[0].Labels[0].Value != "256 bits ecdsa (nistp256)" {
+			t.Errorf("%s: %+v, %v", bits, out, err)
+		}
+	}
+}
