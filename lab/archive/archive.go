@@ -188,7 +188,8 @@ func (s *Store) checkIndexFile() error {
 	if index.IsServer(s.indexPlace()) {
 		return nil
 	}
-	if info, err := os.Stat(s.indexPlace()); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(s.indexPlace())
+	if err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil // opening it tells
 	}
 	all, err := s.Bundles()

@@ -325,7 +325,8 @@ func TestArchivesAreNoRootFileSystems(t *testing.T) {
 	file, layout := packed(saved), packed(layouts)
 	s := &Store{Dir: t.TempDir()}
 	for path, want := range map[string]string{file: "write docker-archive:" + file, layout: "write oci-archive:" + layout,
-		layouts: "write oci:" + layouts, saved: "docker-archive: and the tar file", lxd: "name the folder rootfs", packed(lxd): "name the folder rootfs"} {
+		layouts: "write oci:" + layouts, saved: "docker-archive: and the tar file",
+		lxd: "name the folder rootfs", packed(lxd): "name the folder rootfs"} {
 		layers := folderLayers(path)
 		if strings.HasSuffix(path, ".tar") {
 			layers[0].Open = func() (io.ReadCloser, error) { return os.Open(path) }

@@ -77,7 +77,8 @@ var settings = map[string]bool{".meta": true, ".yml": true, ".yaml": true, ".tom
 
 // otherTexts are the ends of names of files with texts that bakeoff does not read.
 var otherTexts = map[string]bool{".org": true, ".adoc": true, ".asciidoc": true, ".ad": true, ".mdx": true,
-	".qmd": true, ".rmd": true, ".Rmd": true, ".ipynb": true, ".txt": true, ".textile": true, ".pandoc": true, ".pdc": true}
+	".qmd": true, ".rmd": true, ".Rmd": true, ".ipynb": true, ".txt": true, ".textile": true,
+	".pandoc": true, ".pdc": true}
 
 // importedExt are the ends of names of files with texts.
 var importedExt = map[string]bool{".md": true, ".markdown": true, ".mkd": true, ".mdown": true, ".rst": true,
@@ -227,8 +228,8 @@ func (w *importing) inherited(dir, language string) map[string]any {
 }
 
 // hugoConfigs are the names of Hugo's configuration.
-var hugoConfigs = []string{"hugo.toml", "hugo.yaml", "hugo.yml", "hugo.json", "config.toml", "config.yaml", "config.yml",
-	"config.json", "config/_default/hugo.toml", "config/_default/hugo.yaml", "config/_default/config.toml",
+var hugoConfigs = []string{"hugo.toml", "hugo.yaml", "hugo.yml", "hugo.json", "config.toml", "config.yaml",
+	"config.yml", "config.json", "config/_default/hugo.toml", "config/_default/hugo.yaml", "config/_default/config.toml",
 	"config/_default/config.yaml"}
 
 // cascadeOf reads what a section of Hugo gives the pages in a language below it: the file in that

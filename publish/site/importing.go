@@ -152,7 +152,8 @@ func (w *importing) writeExport(e importer.Export) error {
 		if p.HTML {
 			ext = ".html"
 		}
-		if err := w.writePost(p.Source, p.Stem, w.extension(p.Source, p.Language, ext), p.Text(), p.Page, p.Draft); err != nil {
+		ext = w.extension(p.Source, p.Language, ext)
+		if err := w.writePost(p.Source, p.Stem, ext, p.Text(), p.Page, p.Draft); err != nil {
 			return err
 		}
 	}

@@ -382,7 +382,8 @@ func TestImportJekyll(t *testing.T) {
 	files := map[string]string{"_config.yml": "title: x\n", "_drafts/idea.md": "---\ntitle: Idea\n---\nx\n",
 		"_posts/2026-01-17-word.md":     "---\ntitle: Word\ncategories: x y\ntags: a b\npermalink: /old/\n---\nx\n",
 		"blog/_posts/2026-1-8-later.md": "---\ntitle: Later\nslug: own\n---\nx\n",
-		"_layouts/post.html":            "---\nlayout: default\n---\n{{ content }}\n", "about.md": "---\ntitle: About\n---\nx\n"}
+		"_layouts/post.html":            "---\nlayout: default\n---\n{{ content }}\n",
+		"about.md":                      "---\ntitle: About\n---\nx\n"}
 	dir, done := importInto(t, files, ".")
 	word := []string{"date: 2026-01-17 ", "slug: word\n", "tags: a, b, x, y\n"}
 	wants(t, tree(t, dir), map[string][]string{"drafts/idea.md": {"Idea"}, "src/2026-01-17-word.md": word,

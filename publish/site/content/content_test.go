@@ -290,7 +290,8 @@ func TestWarningsAboutTheText(t *testing.T) {
 func TestCommentsAfterValues(t *testing.T) {
 	d, err := Parse([]byte("---\ntitle: A # c\ndate: 2026-01-17 #when\nlastmod: 2026-01-18 # x\ntags: [a, 'b #1'] # c\n"+
 		"description: x # y\nexpirydate: # never\n---\nhi\n"), source)
-	if err != nil || d.Title != "A" || d.Date.Day() != 17 || d.Updated.Day() != 18 || strings.Join(d.Tags, "|") != "a|b #1" ||
+	if err != nil || d.Title != "A" || d.Date.Day() != 17 || d.Updated.Day() != 18 ||
+		strings.Join(d.Tags, "|") != "a|b #1" ||
 		d.Description != "x" || len(d.Warnings) > 0 {
 		t.Errorf("%+v, %v", d, err)
 	}

@@ -42,7 +42,8 @@ func fieldsOf(front []string) (out []field, err error) {
 			continue
 		case flowMap.MatchString(text):
 			return nil, fault.WithFix(fault.New(fault.Invalid, "line %d begins a map in braces, and bakeoff reads one key "+
-				"in each line", i+2), "write each key in a line of its own, such as title: …, or run bakeoff site import FOLDER SITE")
+				"in each line", i+2), "write each key in a line of its own, such as title: …, or "+
+				"run bakeoff site import FOLDER SITE")
 		case !ok && hides.MatchString(visible(l)):
 			return nil, fault.WithFix(fault.New(fault.Invalid, "line %d has no colon (%s)", i+2, safetext.Clip(
 				safetext.Line(text), 40)), "write draft: true, or remove the line")

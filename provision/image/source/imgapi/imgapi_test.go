@@ -86,7 +86,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %+v, %v", change[1], i, err)
 		}
 	}
-	for change, want := range map[string]string{`"disabled":true`: "it is disabled", `"state":"unactivated"`: "its state is "} {
+	for change, want := range map[string]string{`"disabled":true`: "it is disabled",
+		`"state":"unactivated"`: "its state is "} {
 		key, _, _ := strings.Cut(change, ":")
 		text := regexp.MustCompile(key+`:[^,]*`).ReplaceAllString(dataset, change)
 		if i, err := Parse([]byte(text), "x"); err != nil || !strings.HasPrefix(i.Refused, want) {
