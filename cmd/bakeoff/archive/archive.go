@@ -182,8 +182,9 @@ func (k *keeper) add() *cobra.Command {
 		Short: "Pack runs that have ended, and add them to the store",
 		Long: `add packs run folders and adds them to the store. A FOLDER stands for all runs
 in it. add computes the numbers of each new run again, as bakeoff verify does. If a run has
-not ended, or if its numbers do not hold, add leaves it out and adds the others. A run that is already in the store is not added again. If add is killed, no part of
-a run remains in the store; run add again.
+not ended, or if its numbers do not hold, add leaves it out and adds the others. A run that
+is already in the store is not added again. If add is killed, no part of a run remains in the
+store; run add again.
 
 With --damaged, add also adds runs whose numbers do not hold, such as runs without their raw
 files, and warns about each. The bundle of such a run is as the run folder is. add also
@@ -197,7 +198,9 @@ The exit code is 1 if add leaves out a run.`,
   bakeoff store add runs --json | jq '.runs[] | select(.new) | .bundle'`,
 		Args: cli.Between(1, 10_000, "a run folder"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return k.withStore(c, func(ctx context.Context, s *archive.Store) error { return k.doAdd(ctx, s, args, damaged, asJSON) })
+			return k.withStore(c, func(ctx context.Context, s *archive.Store) error {
+				return k.doAdd(ctx, s, args, damaged, asJSON)
+			})
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
