@@ -257,7 +257,8 @@ func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
 	return bufferHead(bytes.NewReader(data)), nil
 }
 
-// bufferHead returns a reader that can peek at the head of a file. The buffer of a small file is small: many may be open.
+// bufferHead returns a reader that can peek at the head of a file. The buffer of a small file is small, because many
+// may be open.
 func bufferHead(file io.Reader) *bufio.Reader {
 	size := int64(format.HeadBytes)
 	switch f := file.(type) {

@@ -17,7 +17,8 @@ func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 func TestFacts(t *testing.T) {
 	out, err := New().Read("x", []byte("pgbench (15.18 (Debian))\ntransaction type: a\npartition method: hash\n"+
 		"partitions: 4\nmaximum number of tries: 3\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"))
-	want := map[string]string{"version": "15.18", "server": "15.18", "partition-method": "hash", "partitions": "4", "tries": "3"}
+	want := map[string]string{"version": "15.18", "server": "15.18", "partition-method": "hash", "partitions": "4",
+		"tries": "3"}
 	if err != nil || !maps.Equal(out.Records[0].Facts, want) {
 		t.Errorf("%+v, %v", out, err)
 	}

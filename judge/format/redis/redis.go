@@ -21,8 +21,8 @@ func (redis) Doc() format.Doc {
 		Name:    "redis",
 		Program: "redis-benchmark --csv > FILE",
 		Labels:  []format.LabelDoc{{Name: "test", Doc: "name of the test, or the command with its arguments"}},
-		Order: "redis-benchmark runs one test after the other, each once unless -l repeats all of them. Its rate counts whole milliseconds, and the " +
-			"file does not name the number of requests, the clients or the pipelining.",
+		Order: "redis-benchmark runs one test after the other, each once unless -l repeats all of them. Its " +
+			"rate counts whole milliseconds, and the file does not name the number of requests, the clients or the pipelining.",
 		InOrder: true,
 		Summaries: []format.Summary{
 			{What: "the text of redis-benchmark", Head: lazy.Compile(
@@ -36,7 +36,8 @@ func (redis) Doc() format.Doc {
 var head = []byte(`"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",` +
 	`"p99_latency_ms","max_latency_ms"`)
 
-// oldTest is the first test before version 6.2: one of redis-benchmark, because other tables have two such columns, too.
+// oldTest is the first test before version 6.2. It has a name of redis-benchmark, because other tables have two such
+// columns, too.
 var oldTest = lazy.Compile(`^"(?:PING_INLINE|PING_M?BULK|[SG]ET|INCR|[LR]PUSH|[LR]POP|[SZ]ADD|HSET|SPOP|ZPOPMIN|` +
 	`LPUSH \(needed to benchmark LRANGE\)|LRANGE_\d+ \(first \d+ elements\)|MSET \(\d+ keys\))",`)
 
