@@ -59,8 +59,8 @@ func (r Result) Results() analysis.Results {
 		out.Comparisons = append(out.Comparisons, x)
 	}
 	for at, metrics := range without.All() {
-		out.Missing = append(out.Missing, analysis.Missing{Contender: at[0], Cell: at[1], Reason: strings.Join(metrics, ", ") +
-			" cannot be compared: a run has no values for it"})
+		out.Missing = append(out.Missing, analysis.Missing{Contender: at[0], Cell: at[1],
+			Reason: strings.Join(metrics, ", ") + " cannot be compared: a run has no values for it"})
 	}
 	for _, x := range r.lost {
 		m := analysis.Missing{Contender: cmp.Or(x.contender, "every contender"), Cell: cmp.Or(x.cell, EveryCell),

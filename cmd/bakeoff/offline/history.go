@@ -467,7 +467,10 @@ func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
 
 // storedRuns reads the runs from the index of a store. Those whose values the index lacks are
 // in unread.
-func (a reader) storedRuns(ctx context.Context, f historyFlags) (runs []history.Run, unread []history.Unread, err error) {
+func (a reader) storedRuns(
+	ctx context.Context,
+	f historyFlags,
+) (runs []history.Run, unread []history.Unread, err error) {
 	x, err := a.open(ctx, f.store)
 	if err != nil {
 		return nil, nil, err

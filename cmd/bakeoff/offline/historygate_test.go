@@ -116,7 +116,8 @@ func TestHistorySeesARunWithoutItsFiles(t *testing.T) {
 	if err := os.CopyFS(damaged, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{store.JournalFile, store.PlanFile, store.ResultsFile, store.RawDir, store.FingerprintDir} {
+	for _, name := range []string{store.JournalFile, store.PlanFile, store.ResultsFile, store.RawDir,
+		store.FingerprintDir} {
 		if err := os.RemoveAll(filepath.Join(damaged, name)); err != nil {
 			t.Fatal(err)
 		}
