@@ -459,13 +459,13 @@ func copies(data []byte) int {
 	}
 	for end := 0; ; {
 		line := bytes.IndexByte(data[end:], '\n') + 1
-		if end += line; line == end {
-			continue
-		}
-		if line == 0 || end > len(data)/2 {
+		if end += line; line == 0 || end > len(data)/2 {
 			return 1
 		}
 		if len(data)%end == 0 && bytes.Equal(data[:len(data)-end], data[end:]) {
+			if line == end {
+				return 1
+			}
 			return len(data) / end
 		}
 	}

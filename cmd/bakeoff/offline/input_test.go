@@ -228,8 +228,9 @@ func TestWarningsNameTheirFile(t *testing.T) {
 
 // The last copy may lack the end of its line, and a part of a copy is none.
 func TestCopies(t *testing.T) {
-	for text, want := range map[string]int{"": 1, "a\n": 1, "a\nb\n": 1, "a\na\n": 2, "a\nb\na\nb": 2, "a\nb\na\n": 1,
-		"a\nb\nb\na\nb\nb\na\nb\nb\n": 3, "aa\n": 1, "\n\n\n": 3} {
+	for text, want := range map[string]int{"": 1, "a\n": 1, "a\nb\n": 1, "a\na\n": 1, "a\nb\na\nb": 2, "a\nb\na\n": 1,
+		"a\nb\nb\na\nb\nb\na\nb\nb\n": 3, "aa\n": 1, "\n\n\n": 1,
+		"a\na\na\na\n": 1} {
 		if got := copies([]byte(text)); got != want {
 			t.Errorf("%q: %d, want %d", text, got, want)
 		}
