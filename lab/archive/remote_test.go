@@ -208,7 +208,10 @@ func TestALostRegistryCostsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	from = open(t, from.Dir)
+	if from, err = archive.OpenToRebuild(t.Context(), from.Dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { from.Close() })
 	if n, err := from.Rebuild(t.Context(), nil); err != nil || n != 2 {
 		t.Fatalf("%d, %v", n, err)
 	}
