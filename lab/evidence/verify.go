@@ -400,9 +400,12 @@ func (v *verifier) files() {
 	v.fingerprints()
 }
 
-// environments finds trials in environments whose line is missing, in a journal that has such lines.
+// environments finds trials in environments whose line is missing, in a journal whose lines name
+// environments.
 func (v *verifier) environments() {
-	if !slices.ContainsFunc(v.story.lines, func(l store.Line) bool { return l.Type == store.LineEnvironment }) {
+	if !slices.ContainsFunc(v.story.lines, func(l store.Line) bool {
+		return l.Type == store.LineEnvironment && l.Instance != ""
+	}) {
 		return
 	}
 	known := map[[2]string]bool{}
