@@ -75,7 +75,11 @@ environment variable BAKEOFF_STORE; without both, it is the folder store.`,
 
 // Open opens the store in a folder. Runs that are added to it have pages.
 func Open(ctx context.Context, dir string) (*archive.Store, error) {
-	s, err := archive.Open(ctx, dir)
+	return describing(archive.Open(ctx, dir))
+}
+
+// describing lets a store describe the runs for which it writes the index.
+func describing(s *archive.Store, err error) (*archive.Store, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -102,14 +106,14 @@ func Folder(getenv func(string) string, dir string) string {
 
 // withStore calls do with the store. The context ends when a signal comes.
 func (k *keeper) withStore(c *cobra.Command, do func(context.Context, *archive.Store) error) error {
-	return k.withOpened(c, Open, do)
+	return k.withOpened(c, archive.Open, do)
 }
 
 func (k *keeper) withOpened(c *cobra.Command, open func(context.Context, string) (*archive.Store, error),
 	do func(context.Context, *archive.Store) error) error {
 	ctx, stop := k.Interruptible(c.Context())
 	defer stop()
-	s, err := open(ctx, k.folder())
+	s, err := describing(open(ctx, k.folder()))
 	if err != nil {
 		return err
 	}
