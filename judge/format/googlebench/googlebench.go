@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 	"bakeoff/judge/stats"
@@ -202,15 +204,66 @@ func (r *run) readCounters(d *format.Document) error {
 		}
 	}
 	r.RunName = cmp.Or(r.RunName, r.Name)
-	// Before version 1.5 only the name tells that a result is an aggregate.
-	if r.Type == "" {
-		for _, a := range []string{"mean", "median", "stddev", "cv"} {
+	return nil
+}
+
+// nameAggregates finds the aggregates of versions before 1.5, in which only the name tells. A benchmark may have such
+// a name, too: an aggregate has repetitions beside it, or other aggregates that agree with it.
+func nameAggregates(runs []run) {
+	count := map[string]int{}
+	byBase := map[string]map[string]*run{} // aggregate → result
+	for i := range runs {
+		r := &runs[i]
+		if r.Type != "" {
+			continue
+		}
+		count[r.Name]++
+		for _, a := range oldAggregates {
 			if base, ok := strings.CutSuffix(r.Name, "_"+a); ok {
+				lists.Inner(byBase, base)[a] = r
+			}
+		}
+	}
+	for i := range runs {
+		r := &runs[i]
+		for _, a := range oldAggregates {
+			base, ok := strings.CutSuffix(r.Name, "_"+a)
+			if ok && r.Type == "" && (count[base] > 1 || agree(byBase[base])) {
 				r.Type, r.Aggregate, r.RunName = "aggregate", a, base
 			}
 		}
 	}
-	return nil
+}
+
+// oldAggregates are the statistics that versions before 1.5 compute.
+var oldAggregates = []string{"mean", "median", "stddev"}
+
+// agree reports whether results can be the aggregates of one benchmark: those before version 1.5 have a mean and a
+// standard deviation, and the number of iterations of the benchmark. No mean lies further from the median than the
+// standard deviation.
+func agree(of map[string]*run) bool {
+	mean, stddev := of["mean"], of["stddev"]
+	if mean == nil || stddev == nil {
+		return false
+	}
+	for _, r := range of {
+		if r.Unit != mean.Unit || (r.Iterations == nil) != (mean.Iterations == nil) ||
+			r.Iterations != nil && *r.Iterations != *mean.Iterations {
+			return false
+		}
+	}
+	median := of["median"]
+	if median == nil { // version 1.0 has none
+		return true
+	}
+	for _, key := range []string{"real_time", "cpu_time"} {
+		a, b, most := mean.numbers[key], median.numbers[key], stddev.numbers[key]
+		const slack = 1.5 // three numbers, each rounded to a whole number
+		if a != nil && b != nil && most != nil && math.Abs(*a-*b) > *most+slack {
+			return false
+		}
+	}
+	return true
 }
 
 // identity tells benchmarks with equal names apart.
@@ -243,6 +296,7 @@ type group struct {
 }
 
 func (t *table) addRuns(runs []run) {
+	nameAggregates(runs)
 	groups := map[identity]*group{}
 	var order []identity
 	names := map[string]int{}

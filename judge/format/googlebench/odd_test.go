@@ -1,7 +1,9 @@
 package googlebench
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -52,6 +54,38 @@ func TestEqualNames(t *testing.T) {
 	for i, want := range []string{"a", "a", "a #2", "a #2"} {
 		if r := out.Records[i]; r.Labels[0].Value != want || r.Repeats != (i%2 == 1) {
 			t.Errorf("record %d: %+v", i, r)
+		}
+	}
+}
+
+// Before version 1.5, only the name tells an aggregate from a benchmark.
+func TestOldAggregates(t *testing.T) {
+	one := func(name string, iterations, ns int) string {
+		return fmt.Sprintf(`{"name": %q, "iterations": %d, "real_time": %d, "cpu_time": %[3]d, "time_unit": "ns"}`, name,
+			iterations, ns)
+	}
+	for name, c := range map[string]struct {
+		results []string
+		want    string
+	}{
+		"benchmarks of such names": {[]string{one("a_mean", 10, 100), one("a_median", 10, 900), one("a_stddev", 10, 300)},
+			"a_mean a_median a_stddev"},
+		"other iterations": {[]string{one("a_mean", 10, 100), one("a_stddev", 20, 3)}, "a_mean a_stddev"},
+		"a mean alone":     {[]string{one("a", 10, 90), one("a_mean", 10, 100)}, "a a_mean"},
+		"aggregates alone": {[]string{one("a_mean", 10, 100), one("a_median", 10, 101), one("a_stddev", 10, 3)}, "a"},
+		"repetitions": {[]string{one("a", 10, 90), one("a", 10, 110), one("a_mean", 10, 100), one("a_stddev", 10, 14)},
+			"a a"},
+	} {
+		out, err := New().Read("x", []byte(`{"benchmarks": [`+strings.Join(c.results, ", ")+`]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, r := range out.Records {
+			names = append(names, r.Labels[0].Value)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 }
