@@ -21,6 +21,8 @@ var summaries = []struct{ format, what, head string }{
 	{"fio", "the text of fio", "\n  read: IOPS=2000, BW=8000KiB/s (8192kB/s)(80.0MiB/10001msec)\n"},
 	{"go", "the output of benchstat", "goos: linux\n        │  old.txt   │            new.txt             │\n" +
 		"        │   sec/op   │   sec/op     vs base           │\nJoin-8    1.000µ ± 1%   0.900µ ± 2%  -10.00%\n"},
+	{"go", "the output of benchstat", "goos: linux\ngoarch: amd64\npkg: example.com/x\n" +
+		"       │ old.txt │ new.txt │\n       │ sec/op  │ sec/op  vs base │\nA-8  100.0n ± 1%  200.0n ± 1%  +100.00%\n"},
 	{"go", "the output of benchstat",
 		"name    old time/op  new time/op  delta\nJoin-8  1.00µs ± 1%  0.90µs ± 2%  -10.00%\n"},
 	{"go", "the output of benchstat", "goos: linux\n,old.txt,,new.txt\n,sec/op,CI,sec/op,CI,vs base,P\n"},

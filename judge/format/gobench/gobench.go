@@ -38,8 +38,7 @@ func (gobench) Doc() format.Doc {
 			"so the order of two files is unknown.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the output of benchstat", Fix: "give analyse the files that benchstat read",
-				Head: lazy.Compile(`(?m)^ *│ +(?:\S+/op|B/s)\b|^name +old \S+ +new \S+ +delta$|^,[^,\n]+,CI,`)},
+			{What: "the output of benchstat", Fix: "give analyse the files that benchstat read", Head: benchstat},
 		},
 		Source: []string{"https://go.dev/design/14313-benchmark-format"},
 	}
@@ -51,8 +50,11 @@ var resultLine = lazy.Compile(`(?m)^Benchmark\S*[ \t]+[0-9]+[ \t]+(?i:[0-9.e+-]+
 // begin with a long log.
 var headerLine = lazy.Compile(`(?m)^goos: \S+\r?\ngoarch: `)
 
+// benchstat matches the table of benchstat, which repeats the header of the files.
+var benchstat = lazy.Compile(`(?m)^ *│ +(?:\S+/op|B/s)\b|^name +old \S+ +new \S+ +delta$|^,[^,\n]+,CI,`)
+
 func (gobench) Recognizes(head []byte) bool {
-	return resultLine.Match(head) || headerLine.Match(head) || eventLine.Match(head)
+	return resultLine.Match(head) || eventLine.Match(head) || headerLine.Match(head) && !benchstat.Match(head)
 }
 
 // maxLine is the longest line that benchfmt gets; it reads at most 64 KiB.
@@ -166,10 +168,18 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 		switch x := in.Result().(type) {
 		case *benchfmt.Result:
 			r.addResult(x)
+		case *benchfmt.UnitMetadata:
+			if _, line := x.Pos(); x.Key == "better" && x.Value != "higher" && x.Value != "lower" {
+				r.p.LeaveOut(r.fileLine(line), "the unit %s has the unknown direction %q; write better=higher or better=lower",
+					x.OrigUnit, x.Value)
+			}
 		case *benchfmt.SyntaxError:
 			_, line := x.Pos()
-			r.p.LeaveOut(r.fileLine(line), "%s; the program ended there, or the benchmark printed text into its own line; "+
-				"remove such text", x.Msg)
+			fix := "the program ended there, or the benchmark printed text into its own line; remove such text"
+			if strings.HasPrefix(x.Msg, "metadata ") {
+				fix = "this line has another value; keep the right one of the two lines Unit"
+			}
+			r.p.LeaveOut(r.fileLine(line), "%s; %s", x.Msg, fix)
 		}
 	}
 	switch {

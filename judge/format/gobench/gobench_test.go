@@ -65,6 +65,10 @@ func TestLeftOut(t *testing.T) {
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "text in the line", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8 hello\n",
 			Want: "x:2: parsing iteration count: invalid syntax; the program ended there, or the benchmark printed"},
+		{Name: "an unknown direction", Text: "Unit foo better=up\nBenchmarkA 1 5 ns/op 3 foo\n",
+			Want: `x:1: the unit foo has the unknown direction "up"; write better=higher or better=lower`},
+		{Name: "two directions", Text: "BenchmarkA 1 5 ns/op 3 foo\nUnit foo better=higher\nUnit foo better=lower\n",
+			Want: "x:3: metadata better of unit foo already set to higher; this line has another value; keep the right one"},
 		{Name: "an end after the name", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8   \t",
 			Want: "x:2: BenchmarkB-8 has no result; the program may have been killed"},
 		{Name: "no block", Text: "block: 1\nBenchmarkA 1 5 ns/op\nblock: one\nBenchmarkA 1 5 ns/op\n",
