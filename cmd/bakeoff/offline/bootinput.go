@@ -70,6 +70,9 @@ func ReadBoot(in io.Reader, path string, choice BootChoice) (bootmodel.Recording
 			return bootmodel.Recording{}, err
 		}
 	}
+	if err := refuseArchive(name, data); err != nil {
+		return bootmodel.Recording{}, err
+	}
 	data = labeled.Clean(data)
 	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {
 		r, err := boot.Parse(name, data)

@@ -233,6 +233,15 @@ func plainText(data []byte) []byte {
 	return data
 }
 
+// refuseArchive returns an error if a file with this head is a tar archive.
+func refuseArchive(path string, head []byte) error {
+	const at = 257 // of the magic in the header of the first file
+	if len(head) < at || !bytes.HasPrefix(head[at:], []byte("ustar")) {
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a tar archive", path), "unpack it, and name the files in it")
+}
+
 // gzipMagic begins a file of gzip.
 var gzipMagic = []byte("\x1f\x8b\x08")
 
@@ -304,17 +313,20 @@ func logReader(file io.Reader, path string) (*bufio.Reader, error) {
 }
 
 // nameByFile names the contenders that have no name after their files: without
-// folder and extension, unless two files would have the same name.
+// folder and extension, unless another file would have or was given the same name.
 func (all inputs) nameByFile() {
+	given := slices.Clone(all)
 	short := func(x input) string {
 		name := strings.TrimSuffix(filepath.Base(x.path), ".gz")
 		return strings.TrimSuffix(name, filepath.Ext(name))
 	}
-	for i, x := range all {
+	for i, x := range given {
 		if x.name != "" {
 			continue
 		}
-		clash := slices.ContainsFunc(all, func(o input) bool { return o.path != x.path && short(o) == short(x) })
+		clash := slices.ContainsFunc(given, func(o input) bool {
+			return o.path != x.path && (short(o) == short(x) || o.name == short(x))
+		})
 		if all[i].name = short(x); clash {
 			all[i].name = x.path
 		}
@@ -358,6 +370,9 @@ var ownFile = lazy.Compile(`^\s*\{[^{}]{0,1000}"schema": ?"bakeoff/`)
 
 // recognize returns the format of a file with this head; nil if it may be a table.
 func recognize(path string, head []byte) (format.Format, error) {
+	if err := refuseArchive(path, head); err != nil {
+		return nil, err
+	}
 	switch fs := format.Recognize(formatall.Formats(), head); {
 	case len(fs) == 1:
 		return fs[0], nil
@@ -369,7 +384,7 @@ func recognize(path string, head []byte) (format.Format, error) {
 	if lazy.Compile(compressedFile).Match(head) {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a compressed file", path), "unpack it")
 	}
-	if len(bytes.TrimSpace(head)) == 0 {
+	if len(bytes.TrimSpace(format.TrimMark(head))) == 0 {
 		return nil, fault.New(fault.Invalid, "%s is empty; the program that should write it may have failed", path)
 	}
 	if err := format.SummaryError(formatall.Formats(), path, head); err != nil {

@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"archive/tar"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -100,6 +101,40 @@ func TestEmptyFileIsNamed(t *testing.T) {
 	_, stderr, code := called(t, "analyse", file(t, "x.txt", ""))
 	if code != 2 || !strings.Contains(stderr, "x.txt is empty; the program that should write it may have failed") {
 		t.Errorf("%s, %d", stderr, code)
+	}
+}
+
+func TestFileOfAByteOrderMarkIsEmpty(t *testing.T) {
+	_, stderr, code := called(t, "analyse", file(t, "x.txt", "\ufeff\n"))
+	if code != 2 || !strings.Contains(stderr, "x.txt is empty; the program that should write it may have failed") {
+		t.Errorf("%s, %d", stderr, code)
+	}
+}
+
+func TestTarArchivesAreNamed(t *testing.T) {
+	var packed bytes.Buffer
+	text := "goos: linux\ngoarch: amd64\npkg: x\nBenchmarkA-2 10 5 ns/op\n"
+	z := gzip.NewWriter(&packed)
+	w := tar.NewWriter(z)
+	w.WriteHeader(&tar.Header{Name: "b.txt", Mode: 0o644, Size: int64(len(text))})
+	io.WriteString(w, text)
+	w.Close()
+	z.Close()
+	for _, args := range [][]string{{"analyse"}, {"boot", "show"}} {
+		_, stderr, code := called(t, append(args, file(t, "x.tgz", packed.String()))...)
+		if code != 2 || !strings.Contains(stderr, "x.tgz:1: this is a tar archive; unpack it, and name the files in it") {
+			t.Errorf("%s: %s, %d", args, stderr, code)
+		}
+	}
+}
+
+// A file is not a repetition of another one that was given its name.
+func TestGivenNameIsNotThatOfAnotherFile(t *testing.T) {
+	text := "BenchmarkA-2 10 5 ns/op\n"
+	x := file(t, "x.txt", text)
+	out, stderr, code := called(t, "analyse", "x="+file(t, "bench.txt", strings.ReplaceAll(text, "5", "6")), x)
+	if code != 0 || !strings.Contains(out, " "+x+" ") {
+		t.Errorf("%s, %s, %d", out, stderr, code)
 	}
 }
 
