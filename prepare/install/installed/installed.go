@@ -393,6 +393,11 @@ func (s System) Partition(device string) (Partition, Disk, bool) {
 // partEnd matches the last letter of a disk's name and what the name of a partition, or of a slice of BSD, adds.
 var partEnd = lazy.Compile(`^([^0-9][0-9]+|[0-9](p[0-9]+|[a-p]))$`)
 
+// Names returns the known names of the disk below LinkFolder.
+func (d Disk) Names() []string {
+	return slices.DeleteFunc(append([]string{d.ByID}, d.Links...), func(name string) bool { return name == "" })
+}
+
 // Has reports whether a device is the disk or a part of it. zpool status shows names without their folder.
 func (d Disk) Has(dev string) bool {
 	if !strings.Contains(dev, "/") {
@@ -404,8 +409,8 @@ func (d Disk) Has(dev string) bool {
 	if dev == node || strings.HasPrefix(dev, node) && partEnd.MatchString(dev[len(node)-1:]) {
 		return true
 	}
-	for _, name := range append([]string{d.ByID}, d.Links...) {
-		if link := LinkFolder + name; name != "" && (dev == link || strings.HasPrefix(dev, link+"-part")) {
+	for _, name := range d.Names() {
+		if link := LinkFolder + name; dev == link || strings.HasPrefix(dev, link+"-part") {
 			return true
 		}
 	}

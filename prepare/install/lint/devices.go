@@ -50,13 +50,16 @@ func (l *linter) deviceOf(source string) string {
 		}
 	}
 	for _, d := range l.Disks {
-		if tag == "ID" && d.ByID != "" && value == d.ByID {
+		names := d.Names()
+		if tag == "ID" && slices.Contains(names, value) {
 			return "/dev/" + d.Name
 		}
 		for _, p := range d.Partitions {
 			if tag == "PARTUUID" && p.PartUUID != "" && strings.EqualFold(value, p.PartUUID) ||
 				tag == "PARTLABEL" && p.Label != "" && value == p.Label ||
-				tag == "ID" && d.ByID != "" && value == fmt.Sprintf("%s-part%d", d.ByID, p.Number) {
+				tag == "ID" && slices.ContainsFunc(names, func(name string) bool {
+					return value == fmt.Sprintf("%s-part%d", name, p.Number)
+				}) {
 				return p.Device
 			}
 		}

@@ -102,7 +102,9 @@ func TestCleanDisks(t *testing.T) {
 		"resume by PARTLABEL":              resumeBy(plainSwapMachine(), "PARTLABEL=swap"),
 		"resume by the link of PARTLABEL":  resumeBy(plainSwapMachine(), "/dev/disk/by-partlabel/swap"),
 		"resume by the identifier of disk": resumeBy(plainSwapMachine(), "/dev/disk/by-id/nvme-T1-part2"),
-		"resume by another identifier":     resumeBy(plainSwapMachine(), "/dev/disk/by-id/nvme-eui.1-part2"),
+		"resume by another name of the disk": change(resumeBy(plainSwapMachine(), "/dev/disk/by-id/nvme-eui.1-part2"),
+			func(m *machine) { m.Disks[0].Links = []string{"nvme-eui.1"} }),
+		"resume by another identifier": resumeBy(plainSwapMachine(), "/dev/disk/by-id/nvme-eui.1-part2"),
 		"debian 13, facts of systemd are unknown": change(debianMachine(), func(m *machine) {
 			m.set("rpool/ROOT/debian", propCommandLine, "%{parent} ro")
 			m.Firmware.EFIVars = nil
@@ -274,6 +276,10 @@ func TestFixesOfDisks(t *testing.T) {
 				"then update-initramfs -u -k all."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "/dev/sda9") }, "resume-wrong", voidRoot + " " + propCommandLine,
 			"Write resume=UUID=" + swapUUID + "."},
+		{plainSwapMachine, func(m *machine) {
+			m.Disks[0].Links = []string{"nvme-eui.1"}
+			resumeBy(m, "/dev/disk/by-id/nvme-eui.1-part1")
+		}, "resume-wrong", voidRoot + " " + propCommandLine, "Write resume=UUID=" + swapUUID + "."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "PARTUUID="+poolID) }, "resume-wrong",
 			voidRoot + " " + propCommandLine, "Write resume=UUID=" + swapUUID + "."},
 		{plainSwapMachine, func(m *machine) { resumeBy(m, "LABEL=other") }, "resume-wrong",

@@ -350,7 +350,9 @@ func (l *linter) knowsDevice(dev string) bool {
 		}
 	}
 	for _, d := range l.Disks {
-		if dev == "/dev/"+d.Name || d.ByID != "" && strings.HasPrefix(dev, "/dev/disk/by-id/"+d.ByID) {
+		if dev == "/dev/"+d.Name || slices.ContainsFunc(d.Names(), func(name string) bool {
+			return strings.HasPrefix(dev, installed.LinkFolder+name)
+		}) {
 			return true
 		}
 		for _, p := range d.Partitions {
