@@ -239,7 +239,8 @@ func refuseArchive(path string, head []byte) error {
 	if len(head) < at || !bytes.HasPrefix(head[at:], []byte("ustar")) {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a tar archive", path), "unpack it, and name the files in it")
+	return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a tar archive", path),
+		"unpack it, and name the files in it")
 }
 
 // gzipMagic begins a file of gzip.
