@@ -247,8 +247,9 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 		"a tested twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open, Look: tested, CI: both}, false),
 			"", cli.ExitDone},
 		"a different twin": {FailOn{"twin"}, twin(analysis.Comparison{Verdict: open}, true), "differs", cli.ExitAsked},
-		"a right name beside a missing cell": {FailOn{"time>+5%"}, analysis.Results{Missing: []analysis.Missing{{Cell: "sort"}},
-			Cells: []analysis.Cell{{Name: "sort", Metrics: []sample.Metric{{Name: "time"}}}}}, "", cli.ExitMissing},
+		"a right name beside a missing cell": {FailOn{"time>+5%"}, analysis.Results{
+			Missing: []analysis.Missing{{Cell: "sort"}},
+			Cells:   []analysis.Cell{{Name: "sort", Metrics: []sample.Metric{{Name: "time"}}}}}, "", cli.ExitMissing},
 	} {
 		err := x.failOn.End(x.r, "")
 		if cli.ExitCode(err) != x.code || x.want != "" && !strings.Contains(fmt.Sprint(err), x.want) {
