@@ -82,6 +82,8 @@ const maxKnown = 20
 func Meant(name string, known []string) string {
 	best := nearest(name, known, min(max(2, len(name)/3), len(name)))
 	switch {
+	case name == MergeKey:
+		return "merge keys are not supported; write the keys out"
 	case best != "":
 		return fmt.Sprintf("did you mean %q?", best)
 	case len(known) == 0:
@@ -91,6 +93,9 @@ func Meant(name string, known []string) string {
 	}
 	return "use " + OneOf(known)
 }
+
+// MergeKey is the key with which YAML 1.1 takes the keys of another mapping.
+const MergeKey = "<<"
 
 // Nearest returns the known name that differs from name by at most a third of its letters,
 // as a misspelled one does; "" if there is none.

@@ -82,7 +82,8 @@ func TestMeant(t *testing.T) {
 		`did you mean "host"?`: Meant("hots", []string{"crun", "host"}),
 		"use crun or host":     Meant("qemu", []string{"crun", "host"}),
 		"there is none":        Meant("a", nil),
-		"use a":                Meant(long, []string{"a"}),
+		"merge keys are not supported; write the keys out": Meant("<<", []string{"io"}),
+		"use a": Meant(long, []string{"a"}),
 		"use 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, " +
 			"0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, 0123456789, " +
 			"0123456789, 0123456789 or one of 5 more": Meant("x", strings.Fields(strings.Repeat("0123456789 ", 25))),

@@ -167,7 +167,7 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 		}
 	}
 	for _, f := range fields {
-		if f.required && !f.elsewhere && n.Get(f.name) == nil {
+		if f.required && !f.elsewhere && n.Get(f.name) == nil && n.Get(yamltree.MergeKey) == nil {
 			c.Add(n.Position, "add "+f.hint(), "%s has no %s", what, f.name)
 			ok = false
 		}

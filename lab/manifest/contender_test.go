@@ -173,3 +173,19 @@ func TestPackagesOfOtherImages(t *testing.T) {
 		}
 	}
 }
+
+// A contender with a fault of its own is not missing, too, and a merge key may hold what a contender lacks.
+func TestFaultsWithoutSecondMessages(t *testing.T) {
+	const tail = "baseline: a\ncells:\n  - {name: c, workload: crypto}\n"
+	for contenders, want := range map[string]string{
+		"  - &x {name: a, driver: host}\n  - *x\n": `lab.yaml:4:15: contender "a" is already declared in line 4`,
+		"  - {name: a, driver: host}\n  - {<<: {driver: host}, name: b}\n": `lab.yaml:5:6: unknown key "<<" in contenders; ` +
+			"merge keys are not supported; write the keys out",
+	} {
+		_, err := Parse("lab.yaml", []byte("schema: bakeoff/lab/v1\nname: x\ncontenders:\n"+contenders+tail), catalogue(), "")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "is not a contender") ||
+			strings.Contains(err.Error(), "has no driver") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

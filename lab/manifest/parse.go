@@ -140,7 +140,10 @@ func (r *resolver) contenders(l *Lab, root *yamltree.Node) {
 	if !slices.Contains(all, l.Baseline) {
 		l.Baseline = cmp.Or(l.first(l.Baseline), l.Baseline)
 	}
-	if l.Baseline != "" && !slices.Contains(all, l.Baseline) {
+	declared := slices.ContainsFunc(n.Items, func(item *yamltree.Node) bool { // if wrongly, another message says so
+		return item.Kind == yamltree.Mapping && item.Get("name").String() == l.Baseline
+	})
+	if l.Baseline != "" && !declared && !slices.Contains(all, l.Baseline) {
 		r.fail(root.Get("baseline"), yamltree.Meant(l.Baseline, all), "the baseline %s is not a contender",
 			yamltree.Show(l.Baseline))
 	}
