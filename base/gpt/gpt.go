@@ -80,6 +80,20 @@ func Read(disk io.ReaderAt, size int64) ([]Partition, error) {
 	return nil, fault.New(fault.NotFound, "the disk has no GPT")
 }
 
+// imageFormats are the beginnings of disk images that are not raw.
+var imageFormats = []struct{ magic, name string }{{"QFI\xfb", "qcow2"}, {"KDMV", "VMDK"}, {"vhdxfile", "VHDX"},
+	{"conectix", "VHD"}, {"<<< ", "VDI"}, {"# Disk DescriptorFile", "VMDK"}}
+
+// ImageFormat names the format of a disk image that begins with head; "" if it may be raw.
+func ImageFormat(head []byte) string {
+	for _, f := range imageFormats {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return f.name
+		}
+	}
+	return ""
+}
+
 // readTable returns the partitions of the table with the header h.
 func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, error) {
 	le := binary.LittleEndian

@@ -89,6 +89,7 @@ func TestInspectOthers(t *testing.T) {
 		gpttest.Part{Name: "two", From: 16 * gpttest.Sector, Content: make([]byte, 4096), Attributes: gpt.BootMe})
 	files := map[string]string{"gpt": string(marked), "ird": ird.String(), "disk": string(disk),
 		"kernel": setup(), "text": "hello, this is text\n",
+		"disk.vmdk": "KDMV\x01" + strings.Repeat("\x00", 1<<20), "disk.vdi": "<<< QEMU VM" + strings.Repeat("\x00", 1<<20),
 		"disk.qcow2": "QFI\xfb\x00\x00\x00\x03" + strings.Repeat("\x00", 96), "empty": ""}
 	for _, c := range []struct {
 		args []string
@@ -102,6 +103,8 @@ func TestInspectOthers(t *testing.T) {
 		{[]string{"gpt", "--json"}, 0, `"attributes":["bootme"]`},
 		{[]string{"text"}, 2, "bakeoff does not recognize the file as a kernel"},
 		{[]string{"empty"}, 2, "bakeoff does not recognize the file as a kernel"},
+		{[]string{"disk.vmdk"}, 2, "this is a VMDK disk, which bakeoff does not read; convert it: qemu-img convert -O raw"},
+		{[]string{"disk.vdi"}, 2, "this is a VDI disk"},
 		{[]string{"disk.qcow2"}, 2, "qemu-img convert"},
 		{[]string{"missing"}, 5, "missing: the file does not exist"},
 		{[]string{"."}, 2, "not a regular file"},

@@ -1,7 +1,6 @@
 package rescue
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/gpt"
 	"bakeoff/base/hexsum"
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
@@ -153,10 +153,6 @@ func (i *Image) open(absent, write bool) error {
 	return err
 }
 
-// formats are the beginnings of disk images that are not raw.
-var formats = []struct{ magic, name string }{{"QFI\xfb", "qcow2"}, {"KDMV", "VMDK"}, {"vhdxfile", "VHDX"},
-	{"conectix", "VPC"}, {"<<< ", "VDI"}, {"# Disk DescriptorFile", "VMDK"}}
-
 // unused refuses a file that is another kind of image, or a loop device.
 func (i *Image) unused(f *os.File) error {
 	head := make([]byte, 64)
@@ -164,11 +160,8 @@ func (i *Image) unused(f *os.File) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	for _, other := range formats {
-		if bytes.HasPrefix(head[:n], []byte(other.magic)) {
-			return fault.WithFix(fault.New(fault.Invalid, "the file is a %s image, not a raw image", other.name),
-				"use a new file")
-		}
+	if other := gpt.ImageFormat(head[:n]); other != "" {
+		return fault.WithFix(fault.New(fault.Invalid, "the file is a %s image, not a raw image", other), "use a new file")
 	}
 	info, err := f.Stat()
 	if err != nil {

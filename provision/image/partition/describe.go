@@ -66,6 +66,9 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 		}
 	}
 	if t.Kind == "" && t.FileSystem == "" {
+		if err := refuseFormat(disk); err != nil {
+			return t, err
+		}
 		return t, fault.New(fault.NotFound, "the disk has neither a partition table nor a file system that bakeoff knows")
 	}
 	for i, e := range t.Entries {

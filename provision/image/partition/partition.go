@@ -63,6 +63,9 @@ func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 		if s := fileSystemOf(disk, whole); s != "" {
 			return Range{}, unmountable(s)
 		}
+		if err := refuseFormat(disk); err != nil {
+			return Range{}, err
+		}
 		return Range{}, fault.WithFix(fault.New(fault.Invalid, "the disk has neither a partition "+
 			"table nor a file system that "+
 			"bakeoff knows"), "name a raw or qcow2 file with an ext4 file system, a GPT or an MBR")
@@ -75,6 +78,17 @@ func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 		return r, unmountable(s)
 	}
 	return r, checkExt(disk, r)
+}
+
+// refuseFormat returns an error if a disk is an image in another format than raw.
+func refuseFormat(disk io.ReaderAt) error {
+	const head = 64
+	name := gpt.ImageFormat(gpt.ReadAt(disk, 0, head))
+	if name == "" {
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "this is a %s disk, which bakeoff does not read", name),
+		"convert it: qemu-img convert -O raw FILE FILE.raw")
 }
 
 // part is a partition with Linux in it.
