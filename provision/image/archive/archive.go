@@ -318,7 +318,9 @@ func chooseImage(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
 		if tag != "" && (name == tag || strings.HasSuffix(name, ":"+tag)) {
 			return d, nil
 		}
-		tags = append(tags, yamltree.Show(name))
+		if name != "" {
+			tags = append(tags, yamltree.Show(name))
+		}
 	}
 	switch {
 	case tag == "" && len(all) == 1:
@@ -330,7 +332,14 @@ func chooseImage(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
 	}
 	slices.Sort(tags)
 	tags = slices.Compact(tags)
-	if tag == "" {
+	switch {
+	case len(tags) == 0 && tag == "":
+		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid,
+			"the layout holds %d images without names or platforms", len(all)), "write each image into a layout of its own")
+	case len(tags) == 0:
+		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the images of the layout have no tags"),
+			"remove the tag "+yamltree.Show(tag))
+	case tag == "":
 		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout holds %d images", len(all)),
 			"write oci:DIR:TAG with one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
 	}
