@@ -99,7 +99,7 @@ found anything, and 0 otherwise.`,
 				files = root.FS()
 				if _, err := root.Stat("etc"); err != nil {
 					if _, err := root.Stat("root/etc"); err == nil {
-						return fault.New(fault.Invalid, "--root %s is no root of a system: it has no folder etc; use --root %s",
+						return fault.New(fault.Invalid, "--root %s is not the root of a system: it has no folder etc; use --root %s",
 							rootDir, filepath.Join(rootDir, "root"))
 					}
 				}

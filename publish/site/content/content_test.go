@@ -286,7 +286,7 @@ func TestWarningsAboutTheText(t *testing.T) {
 	}
 }
 
-// A comment after a value is no part of it, and Front quotes a value that looks like one.
+// A comment after a value does not belong to it, and Front quotes a value that looks like one.
 func TestCommentsAfterValues(t *testing.T) {
 	d, err := Parse([]byte("---\ntitle: A # c\ndate: 2026-01-17 #when\nlastmod: 2026-01-18 # x\ntags: [a, 'b #1'] # c\n"+
 		"description: x # y\nexpirydate: # never\n---\nhi\n"), source)
