@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
@@ -98,8 +99,13 @@ func ReadOutline(run *store.Run) (o Outline) {
 	return o
 }
 
-// Unplanned lists how a run differs from what it registered, as Outline has it.
-func Unplanned(run *store.Run) []string { return ReadOutline(run).Unplanned }
+// Began returns when the run began; zero if the journal cannot be read.
+func (o Outline) Began() (at time.Time) {
+	if len(o.Lines) > 0 {
+		at = o.Lines[0].At
+	}
+	return at
+}
 
 // unplanned compares plan, lab file and journal.
 func (s *story) unplanned(run *store.Run) []string {

@@ -309,7 +309,7 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		// What takes the lab file's meaning or the raw outputs, only Verify finds.
 		seen := x.kind == NotAsPlanned && name != "a margin picked" || name == "a lab file changed" ||
 			name == "a plan of another time"
-		if got := Unplanned(r.run); (len(got) > 0) != seen {
+		if got := ReadOutline(r.run).Unplanned; (len(got) > 0) != seen {
 			t.Errorf("%s: unplanned %q", name, got)
 		}
 	}

@@ -35,7 +35,7 @@ type Format struct {
 // Run is a run to write.
 type Run struct {
 	analysis.Results
-	Unplanned []string // how it differs from what it registered (evidence.Unplanned)
+	Unplanned []string // how it differs from what it registered (evidence.Outline)
 }
 
 // run is a run with what a reader must know about it.

@@ -47,8 +47,8 @@ func ReadHistory(dir string) (out history.Run, err error) {
 	if o.Plan != nil {
 		out.Lab = o.Plan.Lab
 	}
-	if len(o.Lines) > 0 {
-		out.At = o.Lines[0].At
+	if at := o.Began(); !at.IsZero() {
+		out.At = at
 	}
 	if err != nil {
 		return out, err

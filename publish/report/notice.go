@@ -31,7 +31,7 @@ const (
 const maxNotice = 5
 
 // NoticeOf returns the notice of results. unplanned is how the run differs from what it
-// registered (evidence.Unplanned).
+// registered (evidence.Outline).
 func NoticeOf(r analysis.Results, unplanned []string) Notice {
 	return answered(contentsOf(r, unplanned, "")).page.Notice
 }

@@ -55,7 +55,7 @@ func (r Renderer) Folder(w io.Writer, runDir string, opt Option) error {
 }
 
 // Results writes the answer that results give. unplanned is how the run differs from what
-// it registered (evidence.Unplanned). Foreign text is made harmless (package safetext).
+// it registered (evidence.Outline). Foreign text is made harmless (package safetext).
 func (r Renderer) Results(w io.Writer, results analysis.Results, unplanned []string, opt Option) error {
 	return r.write(w, contentsOf(results, unplanned, opt.Sort), opt)
 }
