@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -426,5 +427,109 @@ func TestFewBlocksAreNull(t *testing.T) {
 	}
 	if m := res.Results().Missing; len(m) != 1 || m[0].Contender != "crun" {
 		t.Errorf("missing %+v", m)
+	}
+}
+
+// What is known of two runs says whether they are one, whether they are of one machine, and
+// which one is older.
+func TestRunsThatAreNotWhatTheySeem(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	w := world{between: 0.001, within: 0.001, blocks: 8}
+	day := func(n int, cpu string) Run {
+		run := w.run(fmt.Sprint("day-", n), r)
+		run.At = time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC)
+		run.Facts["host"]["cpu.model"] = cpu
+		return run
+	}
+	old, now := day(1, "box"), day(9, "box")
+	named := day(9, "box")
+	named.Facts["host"]["host"] = "runner-2"
+	old.Facts["host"]["host"] = "runner-1"
+	renamed := now
+	renamed.Results.Run = "another name"
+	for name, x := range map[string]struct {
+		old, now Run
+		repeat   Run
+		refused  string // by Two
+		warning  string
+	}{
+		"nothing special":                {old: old, now: now, repeat: day(2, "box")},
+		"a repeat on an unknown machine": {old: old, now: now, repeat: day(2, "")},
+		"a copy of NEW among the repeats": {old: old, now: now, repeat: renamed,
+			refused: "NEW (day-9) is also one of the repeated runs (another name)"},
+		"a repeat on another machine": {old: old, now: now, repeat: day(2, "other"),
+			refused: `was made on another machine than OLD (day-1): cpu.model is "box" in OLD and "other" in the repeated run`},
+		"swapped": {old: now, now: old, repeat: day(2, "box"), warning: "OLD began after NEW"},
+		"another machine": {old: old, now: day(9, "other"), repeat: day(2, "box"),
+			warning: `different machines, and a direct change includes their difference: cpu.model is "box" in OLD`},
+		"another host name": {old: old, now: named, repeat: day(2, "box"),
+			warning: `If OLD and NEW were made on different machines, a direct change includes their difference: ` +
+				`host is "runner-1" in OLD`},
+		"a copy of OLD": {old: now, now: renamed, repeat: old, warning: "are the same run"},
+	} {
+		got, err := Two(x.old, x.now, Option{Repeats: []Run{x.repeat, day(3, "box")}, By: Direct})
+		if x.refused != "" {
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), x.refused) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		all := strings.Join(got.Warnings, "\n")
+		if all == "" != (x.warning == "") || !strings.Contains(all, x.warning) {
+			t.Errorf("%s: %q", name, all)
+		}
+		for _, c := range got.Results().Comparisons {
+			if withheld := len(c.Gates) > 0 && c.Gates[0].Name == machineGate; withheld != (name == "another machine") {
+				t.Errorf("%s: %+v", name, c.Gates)
+			}
+		}
+	}
+	// Another machine does not change counts that are exact.
+	exact := day(9, "other")
+	for _, run := range []Run{old, exact} {
+		for i := range run.Results.Summaries {
+			run.Results.Summaries[i].Deterministic = true
+		}
+	}
+	if c := row(t, two(t, old, exact, Option{By: Direct}), "crun").Direct; !c.Exact || c.Withheld != "" {
+		t.Errorf("exact: %+v", c)
+	}
+}
+
+// Exports read of a comparison whether both runs ended, and what their twins say.
+func TestResultsHaveTheEndAndTheTwinOfBothRuns(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 24))
+	tested := analysis.Twin{Name: "host~twin", Comparisons: []analysis.Comparison{
+		{Primary: true, Exact: &analysis.Exact{}}}}
+	differs := tested
+	differs.Different = true
+	for _, x := range []struct {
+		ends  [2]string
+		end   string
+		twins [2]*analysis.Twin
+		want  string // name of the twin
+	}{
+		{[2]string{"blocks", "budget"}, "budget", [2]*analysis.Twin{&tested, &tested}, "host~twin in run new"},
+		{[2]string{"", "budget"}, "", [2]*analysis.Twin{&differs, &tested}, "host~twin in run old"},
+		{[2]string{analysis.EndedInterrupted, "budget"}, analysis.EndedInterrupted,
+			[2]*analysis.Twin{{Name: "host~twin"}, &differs}, "host~twin in run old"},
+		{[2]string{"blocks", ""}, "", [2]*analysis.Twin{nil, &tested}, ""},
+		{[2]string{"blocks", "blocks"}, "blocks", [2]*analysis.Twin{&tested, nil}, ""},
+	} {
+		runs := [2]Run{world{blocks: 8}.run("old", r), world{blocks: 8}.run("new", r)}
+		for i := range runs {
+			runs[i].Results.Ended, runs[i].Results.Twin = x.ends[i], x.twins[i]
+		}
+		got := two(t, runs[0], runs[1], Option{}).Results()
+		name := ""
+		if got.Twin != nil {
+			name = got.Twin.Name
+		}
+		if got.Ended != x.end || name != x.want {
+			t.Errorf("%q, %q: %q, %q", x.ends, x.want, got.Ended, name)
+		}
 	}
 }

@@ -42,6 +42,8 @@
 package compare
 
 import (
+	"time"
+
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 )
@@ -75,8 +77,28 @@ type Run struct {
 	// version and the design.
 	Facts map[string]map[string]string
 	// Unplanned says how the run differs from what it registered, as
-	// evidence.Unplanned does.
+	// evidence.Outline does.
 	Unplanned []string
+	At        time.Time // when it began; zero: unknown
+}
+
+// Identity is equal for copies of one run, and differs between runs.
+type Identity struct {
+	began      int64 // ns since 1970
+	seed       uint64
+	plan, name string
+}
+
+// Identity returns the identity of a run. The name of a run counts only if the time is unknown,
+// because a copy can have any name.
+func (r Run) Identity() Identity {
+	out := Identity{seed: r.Results.Seed, plan: r.Results.PlanSHA256}
+	if r.At.IsZero() {
+		out.name = r.Results.Run
+	} else {
+		out.began = r.At.UnixNano()
+	}
+	return out
 }
 
 // Spread is the difference between runs in which nothing was changed: standard
@@ -123,6 +145,8 @@ type Result struct {
 
 	lost  []part          // OnlyOld
 	cells []analysis.Cell // of OLD
+	ended string          // as endOf has it
+	twin  *analysis.Twin  // of both runs; nil if one has none
 }
 
 // Row is a contender on one cell and metric in both runs.
@@ -166,7 +190,7 @@ type Change struct {
 	// BeyondMargin is as in analysis.Comparison.
 	BeyondMargin *bool `json:"beyond_margin,omitempty"`
 	// Withheld says why the verdict is inconclusive whatever the interval is: trials failed,
-	// or blocks lack a value.
+	// blocks lack a value, or a direct change includes that of the machine.
 	Withheld string `json:"withheld,omitempty"`
 	// Smallest is the smallest change for the worse that would have had the verdict worse,
 	// with intervals as wide as this one, and SmallestBeyond the smallest one that would
@@ -174,6 +198,8 @@ type Change struct {
 	// found in half of such comparisons. Null: there is no verdict, or no interval.
 	Smallest       *float64 `json:"smallest"`
 	SmallestBeyond *float64 `json:"smallest_beyond_margin"`
+
+	otherMachine bool // Withheld is about the machine
 }
 
 // Difference is a fact that is not the same in both runs.

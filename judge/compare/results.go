@@ -17,7 +17,8 @@ import (
 func (r Result) Results() analysis.Results {
 	out := analysis.Results{
 		Schema: analysis.ResultsSchema, Run: r.Old + " to " + r.New, Baseline: r.Old, Margin: r.Margin,
-		Cells: r.cells, Comparisons: []analysis.Comparison{}, Warnings: append([]string{r.Warning}, r.Warnings...),
+		Ended: r.ended, Twin: r.twin, Cells: r.cells, Comparisons: []analysis.Comparison{},
+		Warnings: append([]string{r.Warning}, r.Warnings...),
 	}
 	rows := r.Rows
 	if r.By == Direct {
@@ -50,7 +51,11 @@ func (r Result) Results() analysis.Results {
 				Reason: "the change from run to run is unavailable"}}, x.Gates...)
 		}
 		if c.Withheld != "" {
-			x.Gates = append([]analysis.Gate{{Name: completeGate, Reason: c.Withheld}}, x.Gates...)
+			name := completeGate
+			if c.otherMachine {
+				name = machineGate
+			}
+			x.Gates = append([]analysis.Gate{{Name: name, Reason: c.Withheld}}, x.Gates...)
 		}
 		if c.Exact && r.By == Direct {
 			x.Exact = &analysis.Exact{Contender: *c.New, Baseline: *c.Old, Difference: *c.New - *c.Old,
@@ -78,6 +83,34 @@ const EveryCell = "every cell"
 
 // completeGate is the gate of comparisons of which trials or values were lost.
 const completeGate = "complete"
+
+// machineGate is the gate of direct changes between different machines.
+const machineGate = "machine"
+
+// endOf is why both runs ended: OLD if it is not complete, otherwise NEW.
+func endOf(old, now analysis.Results) string {
+	switch old.Ended {
+	case "", analysis.EndedInterrupted, analysis.EndedVoid:
+		return old.Ended
+	}
+	return now.Ended
+}
+
+// twinOf returns the twin of both runs: that of the run in which it differs or was not tested,
+// otherwise that of NEW. It is nil if a run has no twin.
+func twinOf(old, now analysis.Results) (out *analysis.Twin) {
+	if old.Twin == nil || now.Twin == nil {
+		return nil
+	}
+	for _, run := range []analysis.Results{old, now} {
+		t := *run.Twin
+		t.Name += " in run " + run.Run
+		if out = &t; t.Different || !t.Tested() {
+			break
+		}
+	}
+	return out
+}
 
 // Failed returns a line for each contender that failed trials at a cell of OLD or NEW.
 // Results has no summaries, so that exports do not mix the values of two runs.

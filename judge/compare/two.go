@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
@@ -34,10 +35,17 @@ func Two(a, b Run, opt Option) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if slices.ContainsFunc(opt.Repeats, func(r Run) bool { return SameRun(b, r) }) {
-		// The difference between OLD and NEW would count as one between runs without a change.
-		return Result{}, fault.New(fault.Invalid, "NEW (%s) is also one of the repeated runs; remove it from them, because "+
-			"they repeat OLD", b.Results.Run)
+	for _, r := range opt.Repeats {
+		if r.Identity() == b.Identity() {
+			// The difference between OLD and NEW would count as one between runs without a change.
+			return Result{}, fault.New(fault.Invalid, "NEW (%s) is also one of the repeated runs (%s); remove it from them, "+
+				"because they repeat OLD", b.Results.Run, r.Results.Run)
+		}
+		if differ := factsDiffer(a, r, "the repeated run", processorFacts); differ != "" {
+			// The difference between machines would count as one between runs of one machine.
+			return Result{}, fault.New(fault.Invalid, "the repeated run %s was made on another machine than OLD (%s): %s; "+
+				"repeat OLD on its own machine", r.Results.Run, a.Results.Run, differ)
+		}
 	}
 	p := pair{a: a, b: b, opt: opt, repeats: repeats(a, opt.Repeats)}
 	onlyOld, onlyNew := missingFrom(a.Results, b.Results), missingFrom(b.Results, a.Results)
@@ -46,7 +54,8 @@ func Two(a, b Run, opt Option) (Result, error) {
 		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
 		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{}, Disturbed: []string{},
 		Differences: Differences(a, b), OnlyOld: lists.Map(onlyOld, part.String), OnlyNew: lists.Map(onlyNew, part.String),
-		lost: onlyOld, cells: primaryCells(a.Results.Cells),
+		lost: onlyOld, cells: primaryCells(a.Results.Cells), ended: endOf(a.Results, b.Results),
+		twin: twinOf(a.Results, b.Results),
 	}
 	p.compareRows()
 	p.addWarnings()
@@ -68,17 +77,11 @@ type pair struct {
 func repeats(a Run, more []Run) []analysis.Results {
 	all := []Run{a}
 	for _, r := range more {
-		if !slices.ContainsFunc(all, func(x Run) bool { return SameRun(x, r) }) {
+		if !slices.ContainsFunc(all, func(x Run) bool { return x.Identity() == r.Identity() }) {
 			all = append(all, r)
 		}
 	}
 	return lists.Map(all, func(r Run) analysis.Results { return r.Results })
-}
-
-// SameRun reports whether two folders hold the same run.
-func SameRun(a, b Run) bool {
-	x, y := a.Results, b.Results
-	return x.Run != "" && x.Run == y.Run && x.Seed == y.Seed && x.PlanSHA256 == y.PlanSHA256
 }
 
 func (p *pair) compareRows() {
@@ -236,7 +239,10 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 	if !r.Primary || by != p.opt.By || !p.getsVerdict(r.Contender) {
 		return c
 	}
-	c.Withheld = p.withheld(r, by, c.Blocks)
+	if c.Withheld = p.withheld(r, by, c.Blocks); by == Direct && c.Withheld == "" {
+		c.Withheld = otherMachine(p.a, p.b)
+		c.otherMachine = c.Withheld != ""
+	}
 	region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
 	if known {
 		sign, toZero, away := 1.0, lo, hi
@@ -278,7 +284,7 @@ func (p *pair) addWarnings() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 	}
-	if SameRun(p.a, p.b) {
+	if p.a.Identity() == p.b.Identity() {
 		add("OLD and NEW are the same run, so nothing can have changed.")
 	}
 	for i, run := range []Run{p.a, p.b} {
@@ -286,9 +292,7 @@ func (p *pair) addWarnings() {
 			add("%s is not as planned: %s.", sides[i], run.Unplanned[0])
 		}
 	}
-	if text := OtherMachine(p.a, p.b); text != "" {
-		add("%s", text)
-	}
+	p.out.Warnings = append(p.out.Warnings, Suspicious(p.a, p.b)...)
 	unknown, told, short, calibrated := false, false, false, false
 	for _, r := range append(slices.Clone(p.out.Yardstick), p.out.Rows...) {
 		for _, c := range []*Change{r.Direct, r.Relative} {
@@ -480,21 +484,47 @@ func workDiffers(a, b analysis.Cell) (out []string) {
 // kernel does not change.
 var MachineFacts = []string{"arch", "cpu.model", "host"}
 
-// OtherMachine says in which of MachineFacts two runs differ, in a sentence; "" if in none
-// that is known of both.
-func OtherMachine(a, b Run) string {
-	var differ []string
-	for _, fact := range MachineFacts {
-		x, y := a.Facts[a.Results.Baseline][fact], b.Facts[b.Results.Baseline][fact]
-		if x != "" && y != "" && x != y {
-			differ = append(differ, fmt.Sprintf("%s is %q in OLD and %q in NEW", fact, x, y))
-		}
+// processorFacts are those of MachineFacts that a new name of the machine does not change: the
+// containers of a CI server have random host names.
+var processorFacts = MachineFacts[:2]
+
+// Suspicious says in sentences why two runs may not be those that were meant: OLD began after
+// NEW, or they were made on different machines.
+func Suspicious(a, b Run) (out []string) {
+	if !b.At.IsZero() && a.At.After(b.At) {
+		out = append(out, fmt.Sprintf("OLD began after NEW (%s and %s). If you named them in the wrong order, a change for "+
+			"the worse appears as one for the better.", a.At.UTC().Format(time.RFC3339), b.At.UTC().Format(time.RFC3339)))
 	}
-	if len(differ) == 0 {
+	if text := otherMachine(a, b); text != "" {
+		return append(out, text+".")
+	}
+	if text := factsDiffer(a, b, "NEW", MachineFacts); text != "" {
+		out = append(out, "If OLD and NEW were made on different machines, a direct change includes their "+
+			"difference: "+text+".")
+	}
+	return out
+}
+
+// otherMachine says in which of processorFacts OLD and NEW differ; "" if in none that is known of
+// both.
+func otherMachine(a, b Run) string {
+	differ := factsDiffer(a, b, "NEW", processorFacts)
+	if differ == "" {
 		return ""
 	}
-	return "OLD and NEW were made on different machines, and a direct change includes their difference: " +
-		strings.Join(differ, "; ") + "."
+	return "OLD and NEW were made on different machines, and a direct change includes their difference: " + differ
+}
+
+// factsDiffer lists those of the facts that are known of OLD and of another run, and differ.
+func factsDiffer(a, b Run, other string, facts []string) string {
+	var differ []string
+	for _, fact := range facts {
+		x, y := a.Facts[a.Results.Baseline][fact], b.Facts[b.Results.Baseline][fact]
+		if x != "" && y != "" && x != y {
+			differ = append(differ, fmt.Sprintf("%s is %q in OLD and %q in %s", fact, x, y, other))
+		}
+	}
+	return strings.Join(differ, "; ")
 }
 
 // Differences lists the facts that differ between two runs, by contender and fact.

@@ -82,7 +82,6 @@ const Schema = "bakeoff/history/v1"
 type Run struct {
 	compare.Run
 	Lab    string            // name of the lab file
-	At     time.Time         // when it began
 	Folder string            // where its evidence is
 	Labels map[string]string // given to the run: commit …
 	// Cautions are what a reader must know before the numbers of the run (report.Notice).

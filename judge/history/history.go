@@ -57,7 +57,7 @@ func groupRuns(runs []Run) (out []group) {
 			at[key] = i
 			out = append(out, group{machine: machine})
 		}
-		if slices.ContainsFunc(out[i].runs, func(o Run) bool { return sameRun(o, r) }) {
+		if slices.ContainsFunc(out[i].runs, func(o Run) bool { return o.Identity() == r.Identity() }) {
 			out[i].copies++
 			continue
 		}
@@ -68,12 +68,6 @@ func groupRuns(runs []Run) (out []group) {
 }
 
 func (g group) newestRun() Run { return g.runs[len(g.runs)-1] }
-
-// sameRun reports whether two folders hold the same run.
-func sameRun(a, b Run) bool {
-	return a.Folder == b.Folder && a.Folder != "" ||
-		a.Results.PlanSHA256 == b.Results.PlanSHA256 && a.At.Equal(b.At) && a.Results.Run == b.Results.Run
-}
 
 // MachineLabel is the label that names the machine of a run, for machines whose
 // fingerprints are the same.
@@ -91,7 +85,7 @@ func FleetValue(machines int, name string) string { return strconv.Itoa(machines
 func Machine(r Run) map[string]string {
 	out := map[string]string{}
 	facts := r.Facts[r.Results.Baseline]
-	for _, name := range []string{"arch", "cpu.model", "host"} {
+	for _, name := range compare.MachineFacts {
 		if facts[name] != "" {
 			out[name] = facts[name]
 		}

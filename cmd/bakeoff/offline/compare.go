@@ -66,6 +66,11 @@ compare withholds a verdict if a trial failed or a block lacks a value, because 
 then describes a selection of the trials. A primary metric of OLD that is not a primary
 metric of NEW counts as missing.
 
+If OLD and NEW were made on different processors or architectures, compare withholds the
+verdicts of direct changes, except those of exact metrics such as instruction counts. It judges
+relative changes and prints a warning. If only the host names differ, compare prints a warning.
+Repetitions must come from the processor of OLD.
+
 With --fail-on, compare computes every number of the runs again, as bakeoff verify does, and
 exits with 1 if a run folder is damaged.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
@@ -144,11 +149,11 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err := a.canJudge(c, res, f.failOn); err != nil {
 		return err
 	}
-	if len(f.failOn) > 0 && compare.SameRun(runs[0], runs[1]) {
+	if len(f.failOn) > 0 && runs[0].Identity() == runs[1].Identity() {
 		return cli.Usage(c, fmt.Errorf("OLD and NEW are the same run (%s), so --fail-on cannot find a change; name two runs",
 			res.Old))
 	}
-	if text := compare.OtherMachine(runs[0], runs[1]); text != "" {
+	for _, text := range compare.Suspicious(runs[0], runs[1]) {
 		fmt.Fprintln(a.Err, safetext.Line("bakeoff: warning: "+text))
 	}
 	if len(f.failOn) > 0 {
@@ -171,7 +176,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	return a.failIfAsked(res, f.failOn, runs[0], runs[1])
+	return a.failIfAsked(res, f.failOn)
 }
 
 // canJudge refuses conditions that need a verdict if no comparison can have one.
@@ -195,21 +200,14 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 	return nil
 }
 
-// failIfAsked returns how compare of these runs ends with --fail-on.
-func (a reader) failIfAsked(res compare.Result, failOn []string, runs ...compare.Run) error {
+// failIfAsked returns how compare ends with --fail-on.
+func (a reader) failIfAsked(res compare.Result, failOn []string) error {
 	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
 	r := res.Results()
-	for _, run := range runs { // an untested twin of one run leaves the condition twin undecided
-		t := run.Results.Twin
-		if t == nil {
-			r.Twin = nil
-			break
-		}
-		r.Twin = &analysis.Twin{Name: t.Name + " in run " + run.Results.Run}
-		if !t.Different && !t.Tested() {
-			break
-		}
-		r.Twin.Comparisons = t.Comparisons // res.Disturbed says whether the twin differs
+	if r.Twin != nil {
+		tested := *r.Twin
+		tested.Different = false // res.Disturbed names each run in which it differs
+		r.Twin = &tested
 	}
 	if text := FailOn(failOn).Open(r, remedy); text != "" {
 		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
@@ -291,7 +289,7 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 	if out.Results, o, err = a.readOutlined(run); err != nil {
 		return out, err
 	}
-	out.Unplanned, out.Results.Run = o.Unplanned, cmp.Or(out.Results.Run, run.Base())
+	out.Unplanned, out.Results.Run, out.At = o.Unplanned, cmp.Or(out.Results.Run, run.Base()), o.Began()
 	out.Facts, err = o.Recorded(run, out.Results)
 	return out, err
 }

@@ -7,7 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/history"
 	"bakeoff/publish/export"
 	"bakeoff/publish/runsite"
 )
@@ -26,14 +28,15 @@ func (a reader) exportCommand() *cobra.Command {
 			strings.Join(meanings, "\n") +
 			"\n\nEvery format also contains what a reader must know about each run: reasons not to trust the run, warnings,\n" +
 			"the result of the twin (a copy of the baseline), and what the verdicts hold for. The format csv has a column\n" +
-			"for each parameter that the lab file sweeps.",
+			"for each parameter that the lab file sweeps. If a run and a copy of its folder are named, export writes one of\n" +
+			"them, and says so on standard error.",
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
   bakeoff export --format markdown runs/20260102T030405Z-quick | gh pr comment --body-file -
   bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,
 		Args: cli.Between(1, maxRuns, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var runs []export.Run
+			var runs []history.Run
 			for _, arg := range args {
 				if len(args) > 1 && isIndex(arg) {
 					continue
@@ -44,7 +47,9 @@ func (a reader) exportCommand() *cobra.Command {
 				}
 				runs = append(runs, r)
 			}
-			return export.Write(a.Out, format, runs)
+			return export.Write(a.Out, format, lists.Map(a.withoutCopies(runs), func(r history.Run) export.Run {
+				return export.Run{Results: r.Results, Unplanned: r.Unplanned}
+			}))
 		},
 	}
 	c.Flags().StringVar(&format, "format", "csv", "`name` of the format: "+strings.Join(names, ", "))

@@ -56,7 +56,9 @@ results.
 
 With --fail-on the exit code is 3 if a comparison has one of the named verdicts. The exit
 code is 6 if fleet withheld a verdict, for example because there are fewer than five
-machines. The exit code is also 6 if fleet cannot read a run.`,
+machines. The exit code is also 6 if fleet cannot read a run. With --fail-on, fleet computes
+every number of the runs again, as bakeoff verify does, and exits with 1 if a run folder is
+damaged.`,
 		Example: `  bakeoff fleet runs
   bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
   bakeoff fleet runs --html fleet.html
@@ -83,6 +85,11 @@ func (a reader) doFleet(c *cobra.Command, f judgeFlags, args []string) error {
 	res, err := fleet.Of(runs, fleet.Option{Alpha: f.alpha, Margin: f.margin, Unread: unread})
 	if err != nil {
 		return err
+	}
+	if len(f.failOn) > 0 {
+		if err := a.mustHoldAll(runs); err != nil {
+			return err
+		}
 	}
 	page := func() ([]byte, error) {
 		return report.Fleet(res, report.RunsOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})

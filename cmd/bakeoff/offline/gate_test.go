@@ -26,6 +26,11 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 	}
 	nothing := func(*analysis.Results) {}
 	alone := func(r *analysis.Results) { r.Contenders = r.Contenders[:1] }
+	on := func(cpu string, crun float64) compare.Run {
+		r := changed(cpu, crun)
+		r.Facts["host"]["cpu.model"] = cpu
+		return r
+	}
 	repeats := []compare.Run{changed("r1", 90.2), changed("r2", 89.9)}
 	for name, x := range map[string]struct {
 		old, new compare.Run
@@ -110,6 +115,13 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 			}
 		}), compare.Direct, "worse,failed", cli.ExitDone,
 			"bakeoff: note: 2 of 2 comparisons are inconclusive; --fail-on worse ignores this"},
+		"another machine": {on("a", 90), on("b", 60), compare.Direct, "worse", cli.ExitUndecided,
+			`check machine failed: OLD and NEW were made on different machines, and a direct change includes their ` +
+				`difference: cpu.model is "a" in OLD and "b" in NEW`},
+		"another machine, relative": {on("a", 90), on("b", 60), compare.Relative, "worse", cli.ExitAsked,
+			"--fail-on worse: crun"},
+		"a machine that is not known": {on("a", 90), changed("6.2", 60), compare.Direct, "worse", cli.ExitAsked,
+			"--fail-on worse: crun"},
 		"equivalent passes": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "worse", cli.ExitDone, ""},
 		"nothing is asked":  {run("6.1", 90, nothing), run("6.2", 60, nothing), compare.Relative, "", cli.ExitDone, ""},
 	} {
@@ -125,7 +137,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		}
 		end := a.canJudge(a.compare(), res, failOn)
 		if end == nil {
-			end = a.failIfAsked(res, failOn, x.old, x.new)
+			end = a.failIfAsked(res, failOn)
 		}
 		says := errs.String()
 		if end != nil {

@@ -160,9 +160,13 @@ contender, a cell or a primary metric that an earlier run has; with --newest 10,
 was lost in one of the newest 10 runs. The condition suspect is true if the
 newest run is farther from the earlier level than any other run, and farther than chance
 allows. The newest run is then either the first run of a large step or a single disturbed
-run; the next run shows which. With --store, history reads the newest runs, with their
+run; the next run shows which. With --fail-on, history computes every number of these newest
+runs again, as bakeoff verify does, or of all runs without --newest. It exits with 1 if a run
+folder is damaged.
+
+With --store, history reads the newest runs, with their
 primary metrics, from the index of a store: as many runs as --most says, of --lab or of all
-labs.`,
+labs. It then computes no number again: run bakeoff store verify.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html
@@ -229,6 +233,11 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	if err != nil {
 		return err
 	}
+	if len(f.failOn) > 0 && f.store == "" {
+		if err := a.mustHoldAll(judgedRuns(res, runs, f.newest)); err != nil {
+			return err
+		}
+	}
 	page := func() ([]byte, error) {
 		return report.History(res, report.RunsOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
 	}
@@ -238,6 +247,21 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	}
 	a.noteFew(res, f.failOn)
 	return stepsFound(res, runs, f)
+}
+
+// judgedRuns are the newest runs of each history, or all, that --fail-on judges.
+func judgedRuns(res history.Result, runs []history.Run, newest int) []history.Run {
+	judged := map[string]bool{}
+	for _, l := range res.Labs {
+		first := 0
+		if newest > 0 {
+			first = max(0, len(l.Runs)-newest)
+		}
+		for _, p := range l.Runs[first:] {
+			judged[p.Folder] = true
+		}
+	}
+	return lists.Filter(runs, func(r history.Run) bool { return judged[r.Folder] })
 }
 
 // pageFrom returns the address of the page of a run as seen from a page in a file; ""
@@ -442,14 +466,9 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 // withoutCopies keeps one of the folders that were copied from one run, that with most blocks,
 // and names the others, because a copy measured nothing.
 func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
-	type identity struct {
-		began int64 // ns since 1970
-		seed  uint64
-		plan  string
-	}
-	kept := map[identity]int{}
+	kept := map[compare.Identity]int{}
 	for _, r := range runs {
-		id := identity{r.At.UnixNano(), r.Results.Seed, r.Results.PlanSHA256}
+		id := r.Identity()
 		i, copied := kept[id]
 		if !copied {
 			kept[id] = len(out)
@@ -489,7 +508,7 @@ func (a reader) storedRuns(
 			"needs", f.store,
 			map[bool]string{true: fmt.Sprintf(" of the lab %q", f.lab)}[f.lab != ""]), "run bakeoff store list")
 	}
-	return runs, unread, nil
+	return a.withoutCopies(runs), unread, nil
 }
 
 // runFolders lists the run folders that args name, each once.

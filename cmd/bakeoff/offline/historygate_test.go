@@ -4,12 +4,14 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"bakeoff/base/param"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/fleet"
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
 	"bakeoff/judge/noise"
@@ -126,6 +128,71 @@ func TestHistorySeesARunWithoutItsFiles(t *testing.T) {
 			if code != cli.ExitUndecided || !strings.Contains(stderr, "20261124T030217Z-quick could not be read") {
 				t.Errorf("%s without %s: exit code %d: %s", command, name, code, stderr)
 			}
+		}
+	}
+}
+
+// With --fail-on, history and fleet compute the numbers of the runs that they judge again.
+func TestHistoryRefusesDamagedRuns(t *testing.T) {
+	damaged, intact := earlier(t), another(t)
+	if err := os.RemoveAll(filepath.Join(damaged, store.RawDir)); err != nil {
+		t.Fatal(err)
+	}
+	const says = "because the run folder is damaged"
+	for _, x := range []struct {
+		args    []string
+		refused bool
+	}{
+		{[]string{"history", damaged, intact, "--fail-on", "worse"}, true},
+		{[]string{"history", damaged, intact, "--fail-on", "worse", "--newest", "2"}, true},
+		{[]string{"history", damaged, intact, "--fail-on", "suspect", "--newest", "1"}, false},
+		{[]string{"history", damaged, intact}, false},
+		{[]string{"fleet", damaged, intact, "--fail-on", "worse"}, true},
+		{[]string{"fleet", damaged, intact}, false},
+	} {
+		out, stderr, code := called(t, x.args...)
+		if refused := code == cli.ExitFailed && strings.Contains(stderr, says) && out == ""; refused != x.refused {
+			t.Errorf("%q: exit code %d: %s", x.args, code, stderr)
+		}
+	}
+}
+
+// A gate of fleet passes only what it judged.
+func TestGatesOfFleetCanFail(t *testing.T) {
+	for name, x := range map[string]struct {
+		machines int
+		step     float64
+		failOn   string
+		unread   []history.Unread
+		want     int
+		says     string
+	}{
+		"worse": {machines: 6, step: 0.3, failOn: "worse-than-margin", want: cli.ExitAsked,
+			says: "--fail-on worse-than-margin: crun cell-1 time-per-op in lab nightly"},
+		"decided": {machines: 6, step: 0.3, failOn: "inconclusive"},
+		"too few machines": {machines: 4, step: 0.3, failOn: "worse", want: cli.ExitUndecided,
+			says: "4 machines counted; a verdict needs 5 machines"},
+		"too few machines, asked for": {machines: 4, step: 0.3, failOn: "inconclusive", want: cli.ExitAsked,
+			says: "--fail-on inconclusive: crun cell-1 time-per-op"},
+		"a run that cannot be read": {machines: 6, step: 0.3, failOn: "inconclusive",
+			unread: []history.Unread{{Folder: "runs/torn"}}, want: cli.ExitUndecided, says: "runs/torn could not be read"},
+	} {
+		runs := replay.World{Noise: noise.Reference, Runs: x.machines, Between: 0.002, Step: x.step}.Make(
+			rand.New(rand.NewPCG(1, 1)))
+		for i := range runs {
+			runs[i].Labels = map[string]string{history.MachineLabel: strconv.Itoa(i)}
+		}
+		res, err := fleet.Of(runs, fleet.Option{Unread: x.unread})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		end := fleetFailed(res, []string{x.failOn})
+		says := ""
+		if end != nil {
+			says = end.Error()
+		}
+		if cli.ExitCode(end) != x.want || !strings.Contains(says, x.says) || x.says == "" && says != "" {
+			t.Errorf("%s: exit code %d, want %d: %s", name, cli.ExitCode(end), x.want, says)
 		}
 	}
 }

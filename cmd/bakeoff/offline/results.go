@@ -11,22 +11,24 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
-	"bakeoff/publish/export"
 )
 
-// readRunOf reads results.json of a run and how the run differs from what it registered. It
-// warns about such a run.
-func (a reader) readRunOf(arg string) (r export.Run, err error) {
+// readRunOf reads results.json of a run, when it began, and how it differs from what it
+// registered. It warns about such a run.
+func (a reader) readRunOf(arg string) (out history.Run, err error) {
 	run, err := openRun(arg)
 	if err != nil {
-		return r, err
+		return out, err
 	}
 	defer run.Close()
-	res, o, err := a.readOutlined(run)
-	return export.Run{Results: res, Unplanned: o.Unplanned}, err
+	var o evidence.Outline
+	out.Results, o, err = a.readOutlined(run)
+	out.Folder, out.Unplanned, out.At = run.Dir(), o.Unplanned, o.Began()
+	return out, err
 }
 
 // readOutlined reads results and outline of a run, and says on standard error why not to

@@ -18,18 +18,21 @@ func earlier(t *testing.T) string {
 	return storetest.Unpack(t, "../../../lab/evidence/testdata/20261123T030217Z-quick.tar.gz", t.TempDir())
 }
 
-// another is earlier with the name of another run.
+// another is earlier with the name and the time of another run.
 func another(t *testing.T) string {
 	t.Helper()
 	dir := earlier(t)
-	file := filepath.Join(dir, store.ResultsFile)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = bytes.Replace(text, []byte("20261123T030217Z-quick"), []byte("20261124T030217Z-quick"), 1)
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
+	for _, x := range [][3]string{{store.ResultsFile, "20261123T030217Z-quick", "20261124T030217Z-quick"},
+		{store.JournalFile, "2026-11-23T03:02:17", "2026-11-24T03:02:17"}} {
+		file := filepath.Join(dir, x[0])
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte(x[1]), []byte(x[2]), 1)
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return dir
 }
@@ -118,7 +121,16 @@ func TestFailOnWithoutRepeatsIsRefused(t *testing.T) {
 // if NEW counts as a run in which nothing was changed.
 func TestCompareRefusesOneRunTwice(t *testing.T) {
 	dir, other := earlier(t), another(t)
-	copied := earlier(t)
+	copied, renamed := earlier(t), another(t)
+	file := filepath.Join(renamed, store.ResultsFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("20261124T030217Z-quick"), []byte("copy"), 1)
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	for _, x := range []struct {
 		args []string
 		code int
@@ -129,6 +141,8 @@ func TestCompareRefusesOneRunTwice(t *testing.T) {
 		{[]string{dir, other, "--repeats", copied + "," + other}, cli.ExitInvalid,
 			"NEW (20261124T030217Z-quick) is also one of the repeated runs"},
 		{[]string{dir, other, "--repeats", copied}, cli.ExitDone, ""},
+		{[]string{dir, other, "--repeats", renamed}, cli.ExitInvalid, "is also one of the repeated runs (copy)"},
+		{[]string{other, dir}, cli.ExitDone, "bakeoff: warning: OLD began after NEW (2026-11-24T03:02:17Z and 2026-11-23T0"},
 	} {
 		_, stderr, code := called(t, append([]string{"compare"}, x.args...)...)
 		if code != x.code || !strings.Contains(stderr, x.says) {

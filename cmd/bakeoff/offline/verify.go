@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"bakeoff/base/shell"
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/history"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
@@ -93,6 +95,25 @@ func (a reader) mustHold(arg string) error {
 	return fault.WithFix(fault.New(fault.Lab, "--fail-on cannot judge %s, because the run folder is damaged: %s, the "+
 		"first: %s: %s: %s", arg, unit.Count(len(damage), "finding"), first.Kind, first.Where, first.Problem),
 		"run bakeoff verify "+shell.Quote(arg)+" for all of them")
+}
+
+// mustHoldAll is mustHold for many runs. Those that are not as planned are left out anyway, so
+// they decide nothing.
+func (a reader) mustHoldAll(runs []history.Run) error {
+	began, told := time.Now(), false
+	for i, r := range runs {
+		if len(r.Unplanned) > 0 {
+			continue
+		}
+		if !told && time.Since(began) > time.Second {
+			told = true
+			fmt.Fprintf(a.Err, "bakeoff: computing the numbers of %s again\n", unit.Count(len(runs)-i, "run"))
+		}
+		if err := a.mustHold(r.Folder); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verified checks a run; with a catalogue also that its plan follows from the lab file. A

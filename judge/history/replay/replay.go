@@ -80,8 +80,8 @@ func (w World) Make(r *rand.Rand) []history.Run {
 		facts := map[string]string{"kernel": kernel, "cpu.model": "simulated", "arch": "amd64"}
 		out = append(out, history.Run{
 			Run: compare.Run{Results: res, Facts: map[string]map[string]string{
-				"": {"bakeoff": "1"}, Baseline: facts, Contender: facts}},
-			Lab: "nightly", At: at, Folder: "runs/" + res.Run,
+				"": {"bakeoff": "1"}, Baseline: facts, Contender: facts}, At: at},
+			Lab: "nightly", Folder: "runs/" + res.Run,
 			Labels: map[string]string{"commit": fmt.Sprintf("%07x", 0xc0ffee0+i)},
 		})
 	}

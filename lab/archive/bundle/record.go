@@ -92,8 +92,8 @@ type Comparison struct {
 // Past is the run as package history reads it. folder is where its evidence is.
 func (r Record) Past(res analysis.Results, folder string) history.Run {
 	res.Run = r.Run
-	return history.Run{Run: compare.Run{Results: res, Facts: r.Facts, Unplanned: r.Unplanned}, Lab: r.Lab, At: r.Began,
-		Folder: folder, Labels: r.Labels}
+	return history.Run{Run: compare.Run{Results: res, Facts: r.Facts, Unplanned: r.Unplanned, At: r.Began},
+		Lab: r.Lab, Folder: folder, Labels: r.Labels}
 }
 
 // read reads a run folder: its record without the counts, and its results. A run that has
