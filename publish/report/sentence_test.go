@@ -153,22 +153,27 @@ func TestScopeOfSeveralSets(t *testing.T) {
 }
 
 // Medians are of all trials, a difference is one within blocks. The sentence
-// says so if they have opposite signs.
+// says so if they have opposite signs, or if the interval excludes the difference of the medians.
 func TestMediansThatContradict(t *testing.T) {
 	side := func(name string, median float64) analysis.Summary {
 		return analysis.Summary{Contender: name, Cell: "k", Metric: "throughput", Unit: "B/s", Median: &median, N: 4}
 	}
+	at := func(v float64) *float64 { return &v }
 	for _, x := range []struct {
 		vm, ratio float64
+		ci        analysis.Interval
 		want      string
 	}{
-		{1.53e9, 1.041, "host 1.60 GB/s, vm 1.53 GB/s, but within blocks "},
-		{1.53e9, 0.951, "host 1.60 GB/s, vm 1.53 GB/s, "},
-		{1.5999e9, 1.041, "host 1.60 GB/s, vm 1.60 GB/s, "}, // nobody sees that it is smaller
+		{1.53e9, 0.998, analysis.Interval{at(0.991), at(1.004)}, "host 1.60 GB/s, vm 1.53 GB/s, but within blocks "},
+		{1.53e9, 0.998, analysis.Interval{at(0.951), at(1.034)}, "host 1.60 GB/s, vm 1.53 GB/s, "},
+		{1.6e9, 0.9995, analysis.Interval{at(0.999), at(0.9999)}, "host 1.60 GB/s, vm 1.60 GB/s, "}, // nobody sees it
+		{1.53e9, 1.041, analysis.Interval{}, "host 1.60 GB/s, vm 1.53 GB/s, but within blocks "},
+		{1.53e9, 0.951, analysis.Interval{}, "host 1.60 GB/s, vm 1.53 GB/s, "},
+		{1.5999e9, 1.041, analysis.Interval{}, "host 1.60 GB/s, vm 1.60 GB/s, "}, // nobody sees that it is smaller
 	} {
 		b := &builder{summaries: difference.Index([]analysis.Summary{side("host", 1.6e9), side("vm", x.vm)})}
 		c := analysis.Comparison{Contender: "vm", Baseline: "host", Cell: "k", Metric: "throughput", Unit: "B/s",
-			Scale: sample.Ratio, Ratio: &x.ratio}
+			Scale: sample.Ratio, Ratio: &x.ratio, CI: x.ci}
 		if got := strings.ReplaceAll(b.medians(c), "\u00a0", " "); got != x.want {
 			t.Errorf("%v: %q, want %q", x.ratio, got, x.want)
 		}
@@ -187,7 +192,7 @@ func TestContraryMediansAreExplained(t *testing.T) {
 			contrary.Summaries[i].Median = &more
 		}
 	}
-	const note = "crun: the medians differ in the other direction than the difference."
+	const note = "crun: the medians do not agree with the difference."
 	for _, x := range []struct {
 		r    analysis.Results
 		want int

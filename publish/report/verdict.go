@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -134,21 +135,26 @@ func (b *builder) medians(c analysis.Comparison) string {
 	return text
 }
 
-// contrary tells whether the medians of both sides, as they are shown, differ in the
-// other direction than the estimate: medians are of all trials, and the difference is
-// one within blocks.
+// visible is the share of a value below which medians of three digits and a difference seem to agree.
+const visible = 0.01
+
+// contrary tells whether the medians of both sides, as they are shown, do not agree with the
+// estimate: they differ in the other direction, or by what its interval excludes. Medians are of
+// all trials, and the difference is one within the blocks up to the verdict.
 func (b *builder) contrary(c analysis.Comparison) bool {
 	us, them := b.summaries[[3]string{c.Contender, c.Cell, c.Metric}], b.summaries[[3]string{c.Baseline, c.Cell, c.Metric}]
 	v := usableOrNil(c.Ratio, c.Scale)
 	if v == nil || us == nil || them == nil || us.Median == nil || them.Median == nil {
 		return false
 	}
-	none := 1.0 // no difference
+	none, seen, size := 1.0, *us.Median / *them.Median, *v // no difference, that of the medians
 	if c.Scale == sample.Difference {
-		none = 0
+		none, seen, size = 0, *us.Median-*them.Median, math.Max(math.Abs(*us.Median), math.Abs(*them.Median))
 	}
 	baseline, contender := b.summaries.Sides(c)
-	return baseline != contender && (*us.Median-*them.Median)*(*v-none) < 0
+	opposite := baseline != contender && (seen-none)*(*v-none) < 0
+	excluded := c.CI[0] != nil && seen < *c.CI[0] || c.CI[1] != nil && seen > *c.CI[1]
+	return opposite || excluded && math.Abs(seen-*v) > visible*size
 }
 
 // contraryNote explains medians that contradict the differences beside them; "" where
@@ -164,9 +170,9 @@ func (b *builder) contraryNote(cell, metric string) string {
 		return ""
 	}
 	return joinWords(who) +
-		": the medians differ in the other direction than the difference. Medians are of all trials; the " +
-		"difference is estimated within blocks, so that a change of the machine between blocks hardly counts. The verdict " +
-		"is about the difference."
+		": the medians do not agree with the difference. Medians are of all trials; the difference is estimated within " +
+		"blocks, with the blocks up to the verdict, so that a change of the machine between blocks hardly counts. The " +
+		"verdict is about the difference."
 }
 
 // failures says how often a contender, or the baseline, failed at what is
