@@ -63,7 +63,7 @@ func packInto(ctx context.Context, from unpack.Layer, in io.Reader, out io.Write
 	}
 	unpacked, release, err := unpack.Decompress(in)
 	if err != nil {
-		return d, "", fault.Wrap(fault.Invalid, from.Name, err)
+		return d, "", fault.Wrap(fault.Invalid, from.Name, unpack.Damage(err))
 	}
 	defer release()
 	to := []io.Writer{plain}

@@ -96,7 +96,7 @@ func decompressed(ctx context.Context, f *os.File) (in io.Reader, release func()
 		return nil, nil, false, err
 	}
 	if unpack.Compression(head[:n]) == "" {
-		return f, func() {}, false, nil
+		return f, func() {}, false, unpack.CheckFormat(head[:n])
 	}
 	in, release, err = unpack.Decompress(interrupted{ctx, f})
 	return in, release, true, decompressionError(err)
@@ -111,7 +111,7 @@ func decompressionError(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return truncated()
 	}
-	return fault.New(fault.Invalid, "the compressed archive is damaged: %w", err)
+	return unpack.Damage(err)
 }
 
 func truncated() error {

@@ -190,6 +190,11 @@ func hostile(t testing.TB, outside string) []struct {
 		{"damaged xz", raw(damaged(xzf, 30)), Limits{}, "damaged"},
 		{"damaged header", raw(damaged(plain, 1)), Limits{}, "not a tar file"},
 		{"text", raw(bytes.Repeat([]byte("no archive\n"), 100)), Limits{}, "not a tar file"},
+		{"lz4", raw([]byte("\x04\x22\x4d\x18\x64\x40\xa7")), Limits{}, "compressed with lz4, which bakeoff cannot read"},
+		{"lzma", raw([]byte("\x5d\x00\x00\x80\x00\xff\xff")), Limits{}, "compressed with lzma, which"},
+		{"zip", raw([]byte("PK\x03\x04\x14\x00")), Limits{}, "compressed with zip, which bakeoff cannot read"},
+		{"zstd with a large window", raw([]byte("\x28\xb5\x2f\xfd\x04\x90\x01\x00\x00")), Limits{},
+			"takes more than 128 MiB"},
 		{"nothing", raw(nil), Limits{}, "holds no file"},
 
 		{"another digest", changed(func(l *Layer) { l.Digest = sum(nil) }), Limits{}, "layer was changed or is damaged"},

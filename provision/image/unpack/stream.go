@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/gunzip"
 )
 
@@ -150,6 +151,19 @@ func (s *stream) classifyError(err error) error {
 	case errors.Is(err, errLarge):
 		return refusal("the layer of %d bytes holds more than %d bytes", s.layer.Size, s.tar.most)
 	}
+	return Damage(err)
+}
+
+// Damage explains why the data of a compressed archive cannot be read: err is an error of a reader
+// that Decompress returned, or of Decompress, and not of the file.
+func Damage(err error) error {
+	if _, explained := errors.AsType[*fault.Error](err); explained {
+		return err
+	}
+	if errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return fault.WithFix(refusal("to unpack the archive takes more than %d MiB of memory: %w", maxWindow>>20, err),
+			"compress it again with zstd --long=27 or less")
+	}
 	return refusal("the compressed archive is damaged: %w", err)
 }
 
@@ -237,7 +251,7 @@ func (m *measured) Read(p []byte) (int, error) {
 const maxWindow = 128 << 20
 
 // Decompress returns the tar file in a file that gzip, xz, zstd or bzip2 may compress. The
-// function releases what the reader holds.
+// function releases what the reader holds. Another format of compression is an error.
 func Decompress(file io.Reader) (io.Reader, func(), error) { return decompress(file) }
 
 // decompress returns the tar file in a file, which its first bytes describe.
@@ -264,10 +278,35 @@ func decompress(file io.Reader) (io.Reader, func(), error) {
 	case "bzip2":
 		return bzip2.NewReader(b), nothing, nil
 	}
-	return b, nothing, nil
+	return b, nothing, CheckFormat(head)
 }
 
-// MagicBytes is how many bytes of a file Compression needs.
+// foreign are the first bytes of formats that bakeoff cannot read.
+var foreign = []struct{ name, mark string }{
+	{"lz4", "\x04\x22\x4d\x18"}, {"lz4", "\x02\x21\x4c\x18"}, {"lzip", "LZIP"}, {"lzop", "\x89LZO"},
+	{"compress (.Z)", "\x1f\x9d"}, {"zip", "PK\x03\x04"}, {"7z", "7z\xbc\xaf"}, {"rar", "Rar!"}, {"lrzip", "LRZI"},
+}
+
+// CheckFormat refuses a file that begins with head if it is compressed in a format that bakeoff cannot read.
+func CheckFormat(head []byte) error {
+	name := ""
+	for _, f := range foreign {
+		if bytes.HasPrefix(head, []byte(f.mark)) {
+			name = f.name
+		}
+	}
+	// The header of an lzma file has the usual properties, and then the size of the dictionary.
+	if bytes.HasPrefix(head, []byte("\x5d\x00\x00")) && len(head) >= 5 && head[3]|head[4] != 0 {
+		name = "lzma"
+	}
+	if name == "" {
+		return nil
+	}
+	return fault.WithFix(refusal("the file is compressed with %s, which bakeoff cannot read", name),
+		"compress the tar file with zstd, gzip, xz or bzip2")
+}
+
+// MagicBytes is how many bytes of a file Compression and CheckFormat need.
 const MagicBytes = 6
 
 // Compression names how a file is compressed that begins with head: gzip, zstd, xz or
