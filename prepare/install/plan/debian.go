@@ -315,6 +315,9 @@ func (r *recipe) debianPackages() {
 		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold")
 	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
 		"efibootmgr"}
+	if s.Release == "trixie" && spec.LegacyZone(s.Timezone) {
+		tools = append(tools, "tzdata-legacy")
+	}
 	if r.swapGiB > 0 {
 		tools = append(tools, "cryptsetup")
 		if s.Release == "trixie" {

@@ -295,6 +295,21 @@ func TestKeymap(t *testing.T) {
 	}
 }
 
+// TestLegacyZone: Debian 13 has the time zones with old names in a package of their own, which Debian 12 lacks.
+func TestLegacyZone(t *testing.T) {
+	for _, x := range []struct {
+		system, zone string
+		want         bool
+	}{{"debian13", "US/Eastern", true}, {"debian13", "Asia/Calcutta", true}, {"debian13", "America/New_York", false},
+		{"debian12", "US/Eastern", false}} {
+		s, facts := golden(t, x.system)
+		s.Timezone = x.zone
+		if got := slices.Contains(mustPlan(t, s, facts).Step("tools").Argv, "tzdata-legacy"); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
+	}
+}
+
 // TestProperties: a property of the specification replaces that of the plan. zpool create refuses one that is
 // there twice.
 func TestProperties(t *testing.T) {

@@ -41,7 +41,8 @@ var remedies = map[*lazy.Regexp]string{
 	zone:         "write a zone such as Europe/Rome",
 	word:         "write a word such as us",
 	debianKeymap: "write a layout of XKB such as us or de, or a keymap that Debian translates, such as de-latin1",
-	localeName:   "write a locale such as en_US.UTF-8",
+	localeName:   "write a locale of glibc such as en_US.UTF-8",
+	localeLine:   "write a locale of glibc such as de_DE.UTF-8, or with its character set, such as en_US ISO-8859-1",
 	path:         "write an absolute path without spaces",
 	digest:       "write 64 hexadecimal digits, as sha256sum prints them",
 	secret:       "write prompt, file:/PATH or command:ARGV",
@@ -235,6 +236,9 @@ func (q Question) fits(text string) bool {
 	words := []string{text}
 	if q.list {
 		words = strings.Fields(text)
+	}
+	if q.shape == zone && !zoneExists(text) {
+		return false
 	}
 	return !slices.ContainsFunc(words, func(w string) bool { return !q.shape.MatchString(w) })
 }

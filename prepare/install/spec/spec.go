@@ -120,14 +120,11 @@ type User struct {
 var format = yamltree.Format{Name: "specification", Schema: Schema}
 
 var (
-	hostname = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	word     = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	zone     = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID     = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
-	bsdDisk  = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
-	locales  = lazy.Compile(`^[a-z]{2,3}(_[A-Z]{2})?(\.[A-Za-z0-9-]+)?(@[a-z]+)?( [A-Z0-9-]+)?$`)
-	// LANG has one of UTF-8: other character sets are for locales.
-	localeName = lazy.Compile(`^(C\.UTF-8|[a-z]{2,3}(_[A-Z]{2})?(\.(UTF-8|utf8))?(@[a-z]+)?)$`)
+	hostname   = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word       = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone       = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID       = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
+	bsdDisk    = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
 	sshKey     = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
 	voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
 	// The package of the headers is called so, too.
@@ -275,12 +272,14 @@ func (c checker) check(s *Spec) {
 	}
 	c.want(s.Hostname, hostname, remedies[hostname], "hostname")
 	c.want(s.Timezone, zone, remedies[zone], "timezone")
+	if zone.MatchString(s.Timezone) && !zoneExists(s.Timezone) {
+		c.Add(c.at([]string{"timezone"}), remedies[zone], "timezone is not in the database of time zones")
+	}
 	keymap := keymapOf(s.Recipe)
 	c.want(s.Keymap, keymap, remedies[keymap], "keymap")
 	c.want(s.Locale, localeName, remedies[localeName], "locale")
 	for i, l := range s.Locales {
-		c.want(l, locales, "write a locale such as de_DE.UTF-8, or with its character set, such as en_US ISO-8859-1",
-			"locales", strconv.Itoa(i))
+		c.want(l, localeLine, remedies[localeLine], "locales", strconv.Itoa(i))
 	}
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
 	if s.Libc == "musl" && len(s.Locales) > 0 {

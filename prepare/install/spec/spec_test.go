@@ -207,11 +207,18 @@ func TestKernels(t *testing.T) {
 	}
 }
 
-// TestWords refuses locales that no system has, keymaps that the console of the system does not know, and swap
-// that the system would not get.
+// TestWords refuses locales and time zones that no system has, keymaps that the console of the system does not
+// know, and swap that the system would not get.
 func TestWords(t *testing.T) {
 	for _, c := range [][3]string{{"debian13", "locale: de_DE.UTF-8", ""}, {"debian13", "locale: de_DE@euro", ""},
-		{"debian13", "locale: C.UTF-8", ""}, {"debian13", "locale: klingon", "locale is not valid; write a locale such as"},
+		{"debian13", "locale: C.UTF-8", ""}, {"debian13", "locale: klingon", "locale is not valid; write a locale of glibc"},
+		{"debian13", "locale: de_XX.UTF-8", "f:13:9: locale is not valid"}, {"debian13", "locale: tok.UTF-8", ""},
+		{"debian13", "locales: [ca_ES.UTF-8@valencia, ru_RU KOI8-R, zh_TW BIG5, eo]", ""},
+		{"debian13", "locales: [de_DE.UTF-8, en_XX ISO-8859-1]", "locales.1 is not valid; write a locale of glibc"},
+		{"debian13", "locales: [en_US ISO-8859-1, de_DE UTF8]", "locales.1 is not valid"},
+		{"grub", "timezone: America/Argentina/Ushuaia", ""}, {"grub", "timezone: Etc/GMT+5", ""},
+		{"grub", "timezone: Europe/Rmoe", "timezone is not in the database of time zones; write a zone such as"},
+		{"grub", "timezone: Local", "timezone is not in the database"}, {"grub", "timezone: europe", "timezone"},
 		{"debian13", "locale: C", "f:13:9: locale is not valid"},
 		{"debian13", "locale: de_DE.ISO-8859-1", "locale is not valid"},
 		{"debian13", "locale: en_US ISO-8859-1", "locale is not valid"},
