@@ -17,11 +17,11 @@ import (
 // applyLimit bounds an installation under emulation.
 const applyLimit = 90 * time.Minute
 
-// moment is a point of an installation: in a step, when it began or shows how long it has been
-// running, or after it.
+// moment is a point of an installation: in a step, when it began, shows how long it has been
+// running or loads the modules of ZFS, or after it.
 type moment struct {
 	step string
-	when string // "begins", "runs", "done" or, of what the step took, "released"
+	when string // "begins", "runs", "loads", "done" or, of what the step took, "released"
 	cut  bool   // the power is cut; otherwise bakeoff gets SIGKILL
 }
 
@@ -59,6 +59,10 @@ func journalOf(record string) []byte {
 	return text
 }
 
+// loading waits until dkms has begun to load the modules of ZFS, and writes what there is of them to the disk: dkms
+// refuses them later if it was interrupted there.
+const loading = "until ls -d /mnt/var/lib/dkms/zfs/*/*/* >/dev/null 2>&1; do sleep 0.05; done; zpool sync zroot"
+
 // interrupt applies or resumes an installation until a moment.
 func (b *bench) interrupt(m moment, record string, args ...string) {
 	b.t.Helper()
@@ -75,7 +79,23 @@ func (b *bench) interrupt(m moment, record string, args ...string) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	came := func() bool { return m.has(journalOf(record)[before:], said.Name()) }
+	loaded := make(chan struct{})
+	if m.when == "loads" {
+		go func() {
+			defer close(loaded)
+			if out, err := b.try(loading); err != nil && b.t.Context().Err() == nil {
+				b.t.Errorf("%v: %v\n%s", m, err, out)
+			}
+		}()
+	}
+	came := func() bool {
+		select {
+		case <-loaded:
+			return true
+		default:
+			return m.has(journalOf(record)[before:], said.Name())
+		}
+	}
 	for end := time.Now().Add(applyLimit); !came(); time.Sleep(5 * time.Millisecond) {
 		select {
 		case err := <-ended:
@@ -117,8 +137,10 @@ func moments(t *testing.T, plan string) (all []moment) {
 	for n, s := range p.Steps[:len(p.Steps)-1] { // after the last, there is nothing to resume
 		inside := moment{step: s.ID, cut: slices.Contains([]string{"pool", "luks", "zfs", "loader"}, s.ID)}
 		switch s.ID {
-		case "base", "kernel", "zfs", "images":
+		case "base", "kernel", "images":
 			inside.when = "runs"
+		case "zfs":
+			inside.when = "loads"
 		case "partition", "pool", "luks", "mkswap", "loader", "entry":
 			inside.when = "begins"
 		default:
