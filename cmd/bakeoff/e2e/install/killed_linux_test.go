@@ -120,7 +120,7 @@ func (b *bench) interrupt(m moment, record string, args ...string) {
 
 // moments are those of a plan at which TestKilled interrupts: in the middle of the steps that
 // destroy and of the longest ones, and, in the long form, after every step. Every tenth cuts the
-// power.
+// power. BAKEOFF_TEST_PART=1/2 selects the first of two of them, the third of four, and so on.
 func moments(t *testing.T, plan string) (all []moment) {
 	t.Helper()
 	text, err := os.ReadFile(plan)
@@ -159,7 +159,14 @@ func moments(t *testing.T, plan string) (all []moment) {
 			all = append(all, moment{s.ID, "done", n%10 == 9})
 		}
 	}
-	return all
+	part, parts := 1, 1
+	if text := os.Getenv("BAKEOFF_TEST_PART"); text != "" {
+		if _, err := fmt.Sscanf(text, "%d/%d", &part, &parts); err != nil || part < 1 || part > parts {
+			t.Fatalf("BAKEOFF_TEST_PART is %q; write a part such as 1/2", text)
+		}
+	}
+	n := 0
+	return slices.DeleteFunc(all, func(moment) bool { n++; return (n-part)%parts != 0 })
 }
 
 // TestKilled ends bakeoff and cuts the power while it installs: what it makes is what an
