@@ -14,7 +14,8 @@ func zoneExists(name string) bool {
 }
 
 // legacyZones are the time zones of tzdata 2025b of Debian 12 that Debian 13 has in the package tzdata-legacy.
-var legacyZones = lazy.Compile(`^(Africa/Asmera|America/Argentina/ComodRivadavia|America/(Buenos_Aires|Catamarca|Cordoba|Fort_Wayne|Godthab|` +
+var legacyZones = lazy.Compile(`^(Africa/Asmera|America/Argentina/ComodRivadavia|` +
+	`America/(Buenos_Aires|Catamarca|Cordoba|Fort_Wayne|Godthab|` +
 	`Indianapolis|Jujuy|Knox_IN|Louisville|Mendoza|Rosario)|Antarctica/South_Pole|Asia/(Ashkhabad|Calcutta|` +
 	`Choibalsan|Chungking|Dacca|Katmandu|Macao|Rangoon|Saigon|Thimbu|Ujung_Pandang|Ulan_Bator)|Atlantic/Faeroe|` +
 	`Australia/(ACT|LHI|NSW|North|Queensland|South|Tasmania|Victoria|West)|Brazil/(Acre|DeNoronha|East|West)|CET|` +
