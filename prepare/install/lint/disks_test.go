@@ -153,6 +153,23 @@ func TestCleanDisks(t *testing.T) {
 			delete(m.Pools["bpool"].Props, "compatibility")
 			m.Mounts = m.Mounts[:1]
 		}),
+		"a disk of Windows": withWindows(unifiedMachine()),
+		"a disk of Windows with large sectors": change(withWindows(voidMachine()), func(m *machine) {
+			m.Disks[1].Logical = 4096
+		}),
+		"a disk of Windows without a fallback": change(withWindows(voidMachine()), func(m *machine) {
+			delete(m.ESPFiles["esp-w"], "EFI/Boot/bootx64.efi")
+		}),
+		"a disk of Windows with unknown files": change(withWindows(mirrorMachine()), func(m *machine) {
+			delete(m.ESPFiles, "esp-w")
+		}),
+		"a mirror, and a disk of Windows": withWindows(mirrorMachine()),
+		"a mirror, what firmware and other systems write to one ESP": change(mirrorMachine(), func(m *machine) {
+			for _, f := range []string{"EFI/Dell/logs/diags.xml", "EFI/Microsoft/Boot/bootmgfw.efi", "BIOS.log",
+				"EFI/ZBM/update.cap"} {
+				m.ESPFiles[espID][f] = "sha256:9"
+			}
+		}),
 		"swap without a name": change(voidMachine(), func(m *machine) { m.Swaps[0] = installed.Swap{} }),
 	} {
 		checkClean(t, name, m)
@@ -175,6 +192,19 @@ func plainSwapMachine() *machine {
 	m.write("etc/fstab", "UUID="+swapUUID+" none swap defaults 0 0\nUUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
 	delete(m.files, "etc/crypttab")
 	m.image(func(i *installed.Initramfs) { i.Files, i.Crypttab = []string{"/etc/hostid"}, nil })
+	return m
+}
+
+// withWindows adds the disk of another system.
+func withWindows(m *machine) *machine {
+	m.Disks = append(m.Disks, installed.Disk{Name: "sdb", ByID: "ata-W", Serial: "W", Size: 512 * gibi, Logical: 512,
+		Physical: 4096, Partitions: []installed.Partition{
+			{Number: 1, Device: "/dev/sdb1", Type: installed.TypeESP, PartUUID: "esp-w", Start: 2048, Size: 100 << 20}}})
+	m.Blkid["/dev/sdb1"] = map[string]string{"TYPE": "vfat", "UUID": "AAAA-0009"}
+	m.ESPFiles["esp-w"] = map[string]string{"EFI/Microsoft/Boot/bootmgfw.efi": "sha256:8", "EFI/Boot/bootx64.efi": "sha256:8"}
+	m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0009", Active: truth(true), PartUUID: "esp-w",
+		Loader: `\EFI\Microsoft\Boot\bootmgfw.efi`})
+	m.EFI.Order = append(m.EFI.Order, "0009")
 	return m
 }
 

@@ -139,8 +139,8 @@ func (l *linter) checkEntries() {
 				e.Number, e.Label, e.Loader), "Install the loader, or correct the entry.")
 			continue
 		}
-		if strings.HasPrefix(strings.ToLower(loaderPath(e.Loader)), "efi/microsoft/") {
-			continue // of another system
+		if isWindows(e.Loader) {
+			continue
 		}
 		if l.isIdle(e) {
 			idle = append(idle, e)
@@ -157,7 +157,7 @@ func (l *linter) checkEntries() {
 		l.report("entries-not-in-order", Error, where,
 			fmt.Sprintf("Boot%s is %s: the firmware does not try it.", idle[0].Number, why), l.activation(idle))
 	}
-	esps := l.ESPs()
+	esps := l.loaderESPs()
 	for _, p := range esps {
 		if len(esps) > 1 && len(ours) > 0 && !unplaced && p.PartUUID != "" && !ours[strings.ToLower(p.PartUUID)] &&
 			l.mirrored() && !l.isEmpty(p) {
@@ -287,6 +287,40 @@ func (l *linter) rootDisks() (out []installed.Disk) {
 	return out
 }
 
+// loaderESPs returns the EFI system partitions that may start this system: those on its disks, those that are
+// mounted, and those with an entry. Others, as on the disk of another system, are returned only if there are no such.
+func (l *linter) loaderESPs() []installed.Partition {
+	all, disks := l.ESPs(), l.rootDisks()
+	ours := slices.DeleteFunc(slices.Clone(all), func(p installed.Partition) bool {
+		return !l.isMounted(p) && !slices.ContainsFunc(disks, func(d installed.Disk) bool { return d.Has(p.Device) }) &&
+			!slices.ContainsFunc(l.entries(), func(e installed.EFIEntry) bool {
+				return p.PartUUID != "" && strings.EqualFold(e.PartUUID, p.PartUUID) && !isWindows(e.Loader)
+			})
+	})
+	if len(disks) == 0 || len(ours) == 0 {
+		return all
+	}
+	return ours
+}
+
+// isMounted reports whether a partition is mounted.
+func (l *linter) isMounted(p installed.Partition) bool {
+	return slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device })
+}
+
+// entries returns the boot entries of the firmware, nil if they are unknown.
+func (l *linter) entries() []installed.EFIEntry {
+	if l.EFI == nil {
+		return nil
+	}
+	return l.EFI.Entries
+}
+
+// isWindows reports whether a loader is that of Windows.
+func isWindows(loader string) bool {
+	return strings.HasPrefix(strings.ToLower(loaderPath(loader)), "efi/microsoft/")
+}
+
 // Sizes of EFI system partitions.
 const (
 	minESP4Kn = 260 << 20 // FAT32 with clusters of 4 KiB
@@ -302,7 +336,7 @@ var fallbackLoaders = map[string]string{
 
 // checkESPs checks the EFI system partitions.
 func (l *linter) checkESPs() {
-	esps := l.ESPs()
+	esps := l.loaderESPs()
 	uuids := map[string]string{}
 	raid := false
 	for _, p := range esps {
@@ -374,7 +408,7 @@ func (l *linter) isEmpty(p installed.Partition) bool {
 // reportedByESP reports whether the missing file of an entry shows in a finding about its partition: it has no
 // file system, or not the files of the mounted one.
 func (l *linter) reportedByESP(e installed.EFIEntry) bool {
-	esps := l.ESPs()
+	esps := l.loaderESPs()
 	at := slices.IndexFunc(esps, func(p installed.Partition) bool { return strings.EqualFold(p.PartUUID, e.PartUUID) })
 	if at < 0 {
 		return false
@@ -384,7 +418,8 @@ func (l *linter) reportedByESP(e installed.EFIEntry) bool {
 	}
 	first := l.firstESP(esps)
 	want, _ := l.filesOf(first.PartUUID)
-	return l.mirrored() && first.PartUUID != esps[at].PartUUID && hasFile(want, loaderPath(e.Loader))
+	return l.mirrored() && first.PartUUID != esps[at].PartUUID && hasFile(want, loaderPath(e.Loader)) &&
+		l.starts(loaderPath(e.Loader))
 }
 
 // hasSuffixFold is strings.HasSuffix for the names of a FAT file system.
@@ -395,7 +430,7 @@ func hasSuffixFold(s, suffix string) bool {
 // hasContent reports whether a partition is known to have a file system.
 func (l *linter) hasContent(p installed.Partition) bool {
 	files, _ := l.filesOf(p.PartUUID)
-	return len(files) > 0 || slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device })
+	return len(files) > 0 || l.isMounted(p)
 }
 
 // checkTypes checks that the firmware recognizes the partition with the loaders.
@@ -468,8 +503,7 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 		var differ []string
 		for _, f := range slices.Sorted(maps.Keys(want)) {
 			fallback := !hasFile(have, f) && strings.EqualFold(f, "EFI/BOOT/"+fallbackLoaders[l.OS.Arch])
-			// The loader gives each ESP a seed of its own. The fallback is fallback-loader-missing.
-			if !sameDigest(have, want, f) && !fallback && !strings.EqualFold(path.Base(f), "random-seed") {
+			if !sameDigest(have, want, f) && !fallback && l.starts(f) { // the fallback is fallback-loader-missing
 				differ = append(differ, f)
 			}
 		}
@@ -481,10 +515,36 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 	}
 }
 
+// bootFile is the name of a file from which a loader starts a kernel outside the folder EFI.
+var bootFile = lazy.Compile(`(?i)^(linux|vmlinu[xz].*|bzimage.*|init.*|.*\.(cfg|conf|dtb|efi|img))$`)
+
+// starts reports whether a file of an EFI system partition may be needed to start the system. Firmware, and other
+// systems, write their own files to one of the partitions.
+func (l *linter) starts(file string) bool {
+	name := strings.ToLower(strings.TrimPrefix(file, "/"))
+	if path.Base(name) == "random-seed" || strings.HasSuffix(name, ".cap") { // of the partition itself, or an update
+		return false
+	}
+	inside, isEFI := strings.CutPrefix(name, "efi/")
+	vendor, _, _ := strings.Cut(inside, "/")
+	switch {
+	case !isEFI:
+		return strings.HasPrefix(name, "loader/") || strings.HasPrefix(name, "grub/") || bootFile.MatchString(path.Base(name))
+	case slices.Contains([]string{"boot", "linux", "zbm", "zfsbootmenu"}, vendor):
+		return true
+	case len(l.entries()) == 0:
+		return !isWindows(name)
+	}
+	return slices.ContainsFunc(l.entries(), func(e installed.EFIEntry) bool {
+		loader := strings.ToLower(loaderPath(e.Loader))
+		return !isWindows(loader) && (loader == name || strings.HasPrefix(loader, "efi/"+vendor+"/"))
+	})
+}
+
 // firstESP returns the EFI system partition to which updates write: the mounted one.
 func (l *linter) firstESP(esps []installed.Partition) installed.Partition {
 	for _, p := range esps {
-		if slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device }) {
+		if l.isMounted(p) {
 			return p
 		}
 	}
