@@ -201,7 +201,8 @@ func withWindows(m *machine) *machine {
 		Physical: 4096, Partitions: []installed.Partition{
 			{Number: 1, Device: "/dev/sdb1", Type: installed.TypeESP, PartUUID: "esp-w", Start: 2048, Size: 100 << 20}}})
 	m.Blkid["/dev/sdb1"] = map[string]string{"TYPE": "vfat", "UUID": "AAAA-0009"}
-	m.ESPFiles["esp-w"] = map[string]string{"EFI/Microsoft/Boot/bootmgfw.efi": "sha256:8", "EFI/Boot/bootx64.efi": "sha256:8"}
+	m.ESPFiles["esp-w"] = map[string]string{"EFI/Microsoft/Boot/bootmgfw.efi": "sha256:8",
+		"EFI/Boot/bootx64.efi": "sha256:8"}
 	m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0009", Active: truth(true), PartUUID: "esp-w",
 		Loader: `\EFI\Microsoft\Boot\bootmgfw.efi`})
 	m.EFI.Order = append(m.EFI.Order, "0009")

@@ -139,6 +139,11 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 	if t.RAM <= 0 {
 		r.add("run bakeoff install probe again", "the facts do not say how much RAM the target has")
 	}
+	if len(s.Bootloader.SSHKeys) > 0 && !t.EFIVars {
+		r.add("start a rescue system in which efibootmgr works, or leave zfsbootmenu.ssh_keys out",
+			"the target is not known to have EFI variables, and the image of ZFSBootMenu that has ssh_keys starts only by a "+
+				"boot entry")
+	}
 	// The header of LUKS1 takes 2 MiB of the partition.
 	if s.Hibernate && swapGiB*gib-2<<20 <= t.RAM {
 		r.add(

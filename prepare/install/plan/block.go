@@ -410,10 +410,7 @@ func (r *recipe) copyHostID() {
 func (r *recipe) locales() []string {
 	all := []string{r.spec.Locale + " UTF-8"}
 	for _, l := range r.spec.Locales {
-		if !strings.Contains(l, " ") {
-			l += " UTF-8"
-		}
-		all = append(all, l)
+		all = append(all, spec.LocaleLine(l))
 	}
 	return all
 }

@@ -374,6 +374,9 @@ func TestRefusals(t *testing.T) {
 		"do not say whether the target was started by UEFI": func(_ *spec.Spec, t *Target) {
 			t.EFI, t.Unknown = false, []string{"firmware.mode"}
 		},
+		"to have EFI variables": func(s *spec.Spec, t *Target) {
+			s.Bootloader.SSHKeys, t.EFIVars = []string{"ssh-ed25519 A"}, false
+		},
 		"sectors of 520 bytes": func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)
@@ -549,7 +552,14 @@ func TestDownloads(t *testing.T) {
 // start another machine.
 func TestFallback(t *testing.T) {
 	for _, name := range []string{"article", "mirror", "debian12", "grub"} {
-		s, err := spec.Parse(name, append(read(t, name+".yaml"), "firmware: fallback\n"...))
+		text, keys := string(read(t, name+".yaml"))+"firmware: fallback\n", ""
+		if at := strings.Index(text, "  ssh_keys:"); at >= 0 { // of ZFSBootMenu
+			keys = text[at : at+strings.Index(text[at:], "\n")+1]
+			if _, err := spec.Parse(name, []byte(text)); err == nil || !strings.Contains(err.Error(), "leave out ssh_keys") {
+				t.Errorf("%s: no entry starts the image with ssh_keys: %v", name, err)
+			}
+		}
+		s, err := spec.Parse(name, []byte(strings.Replace(text, keys, "", 1)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,13 @@
 package spec
 
-import "bakeoff/base/lazy"
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/lazy"
+	"bakeoff/base/yamltree"
+)
 
 // glibcLocales are the locales of glibc without character set and modifier. Sources: SUPPORTED of locales 2.36
 // (Debian 12), and the files in /usr/share/i18n/locales of 2.41 (Debian 13).
@@ -22,14 +29,73 @@ const glibcLocales = `aa_(DJ|ER|ET)|ab_GE|af_ZA|agr_PE|ak_GH|am_ET|an_ES|anp_IN`
 	`|tr_(CY|TR)|ts_ZA|tt_RU|ug_CN|uk_UA|unm_US|ur_(IN|PK)|uz_UZ|ve_ZA|vi_VN|wa_BE|wae_CH|wal_ET|wo_SN|xh_ZA|yi_US` +
 	`|yo_NG|yue_HK|yuw_PG|zgh_MA|zh_(CN|HK|SG|TW)|zu_ZA`
 
-// localeModifiers are those of glibc. Which locale has which is not known here.
-const localeModifiers = `(@(abegede|cyrillic|devanagari|euro|iqtelif|latin|saaho|valencia))?`
+// localeModifiers are those of glibc, each with its locales.
+var localeModifiers = [][2]string{{"abegede", `gez_(ER|ET)`}, {"cyrillic", `uz_UZ`}, {"devanagari", `(ks|sd)_IN`},
+	{"euro", `br_FR|ca_ES|de_(AT|BE|DE|LU)|el_GR|en_IE|es_ES|eu_(ES|FR)|fi_FI|fr_(BE|FR|LU)|ga_IE|gl_ES|it_IT|` +
+		`nl_(BE|NL)|pt_PT|sv_FI|wa_BE`},
+	{"iqtelif", `tt_RU`}, {"latin", `be_BY|nan_TW|sr_RS`}, {"saaho", `aa_ER`}, {"valencia", `ca_ES`}}
+
+// charsets are those of glibc.
+const charsets = `(ARMSCII-8|BIG5(-HKSCS)?|CP125[15]|EUC-(JP|KR|TW)|GB18030|GB2312|GBK|GEORGIAN-PS|` +
+	`ISO-8859-[0-9]+|KOI8-[RTU]|PT154|RK1048|TIS-620|UTF-8)`
+
+// localesWith matches the locales of glibc, each with a character set that matches, and its modifiers.
+func localesWith(charset string) string {
+	all := `(` + glibcLocales + `)` + charset
+	for _, m := range localeModifiers {
+		all += `|(` + m[1] + `)` + charset + `@` + m[0]
+	}
+	return `(C\.UTF-8|` + all + `)`
+}
 
 var (
 	// localeName matches a value of LANG, whose character set is UTF-8.
-	localeName = lazy.Compile(`^(C\.UTF-8|(` + glibcLocales + `)(\.(UTF-8|utf8))?` + localeModifiers + `)$`)
+	localeName = lazy.Compile(`^` + localesWith(`(\.(UTF-8|utf8))?`) + `$`)
 	// localeLine matches a line of locale.gen, with any character set.
-	localeLine = lazy.Compile(`^(C\.UTF-8|(` + glibcLocales + `)(\.[A-Za-z0-9-]+)?` + localeModifiers +
-		`( (ARMSCII-8|BIG5(-HKSCS)?|CP125[15]|EUC-(JP|KR|TW)|GB18030|GB2312|GBK|GEORGIAN-PS|ISO-8859-[0-9]+|KOI8-[RTU]|` +
-		`PT154|RK1048|TIS-620|UTF-8))?)$`)
+	localeLine = lazy.Compile(`^` + localesWith(`(\.(`+charsets+`|utf8))?`) + `( ` + charsets + `)?$`)
+	// newLocales matches those that glibc 2.36, of Debian 12, does not have.
+	newLocales = lazy.Compile(
+		`^(ab_GE|crh_RU|gbm_IN|kv_RU|ltg_LV|mdf_RU|scn_IT|ssy_ER|su_ID|tok|zgh_MA)([.@ ]|$)`)
 )
+
+// LocaleLine returns the line of locale.gen that builds a locale: its name, and its character set.
+func LocaleLine(locale string) string {
+	if strings.Contains(locale, " ") {
+		return locale
+	}
+	return locale + " " + cmp.Or(charsetOf(locale), "UTF-8")
+}
+
+// charsetOf returns the character set in the name of a locale, "" if there is none.
+func charsetOf(name string) string {
+	_, charset, _ := strings.Cut(name, ".")
+	charset, _, _ = strings.Cut(charset, "@")
+	if charset == "utf8" {
+		return "UTF-8"
+	}
+	return charset
+}
+
+// locales checks the locale and those that are built besides it.
+func (c checker) locales(s *Spec) {
+	has := func(locale string, keys ...string) {
+		if s.Recipe == "debian-zfs" && s.Release == "bookworm" && newLocales.MatchString(locale) {
+			c.Add(c.at(keys), "use release trixie, or choose another one", "Debian 12 has no locale %s",
+				yamltree.Show(locale))
+		}
+	}
+	c.want(s.Locale, localeName, remedies[localeName], "locale")
+	has(s.Locale, "locale")
+	for i, l := range s.Locales {
+		at := []string{"locales", strconv.Itoa(i)}
+		c.want(l, localeLine, remedies[localeLine], at...)
+		has(l, at...)
+		name, behind, ok := strings.Cut(l, " ")
+		if in := charsetOf(name); ok && in != "" && in != behind {
+			c.Add(c.at(at), "write one character set", "%s names two character sets", yamltree.Show(l))
+		}
+	}
+	if s.Libc == "musl" && len(s.Locales) > 0 {
+		c.Add(c.at([]string{"locales"}), "leave it out", "musl has no locales")
+	}
+}

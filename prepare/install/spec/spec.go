@@ -277,14 +277,8 @@ func (c checker) check(s *Spec) {
 	}
 	keymap := keymapOf(s.Recipe)
 	c.want(s.Keymap, keymap, remedies[keymap], "keymap")
-	c.want(s.Locale, localeName, remedies[localeName], "locale")
-	for i, l := range s.Locales {
-		c.want(l, localeLine, remedies[localeLine], "locales", strconv.Itoa(i))
-	}
+	c.locales(s)
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
-	if s.Libc == "musl" && len(s.Locales) > 0 {
-		c.Add(c.at([]string{"locales"}), "leave it out", "musl has no locales")
-	}
 	c.kernel(s)
 	for i, p := range s.Packages {
 		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
@@ -391,8 +385,17 @@ func (c checker) linux(s *Spec, ref string) {
 		c.Add(c.at([]string{zbm, "ssh_keys"}), "leave it out",
 			"ssh_keys of ZFSBootMenu are for void-zfs only: Debian has no package that builds its image")
 	}
-	if s.Init != "" {
-		c.Add(c.at([]string{"init"}), "leave it out", "init is for netbsd-zfs only")
+	if len(s.Bootloader.SSHKeys) > 0 && s.Firmware == "fallback" {
+		c.Add(c.at([]string{zbm, "ssh_keys"}), "leave out ssh_keys or firmware",
+			"a boot entry starts the image of ZFSBootMenu that has ssh_keys, and with firmware fallback there is none")
+	}
+	for key, set := range map[string]bool{"init": s.Init != "", "sets": len(s.Sets) > 0, "sets_dir": s.SetsDir != ""} {
+		if set {
+			c.Add(c.at([]string{key}), "leave it out", "%s is for netbsd-zfs only", key)
+		}
+	}
+	if s.Recipe == "void-zfs" && s.Release != "" {
+		c.Add(c.at([]string{"release"}), "leave it out", "Void Linux has no releases")
 	}
 	c.pool(s)
 	c.datasets(s)
@@ -409,7 +412,7 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
-	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak} {
+	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak, "libc": s.Libc == "musl"} {
 		if set && s.Recipe != "void-zfs" {
 			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
 		}
@@ -443,7 +446,7 @@ func (c checker) netbsd(s *Spec) {
 	}
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
-		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
+		"desktop": s.Desktop, "flatpak": s.Flatpak, "libc": s.Libc == "musl", "mirror_disk": s.MirrorDisk != "",
 		"mirror_key": s.MirrorKey != "", "encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0,
 		"pool":        s.Pool.changed(),
 		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{}),

@@ -7,10 +7,14 @@ import (
 	"bakeoff/base/lazy"
 )
 
+// hostZones matches names that only this machine may have: its own time zone, and forms of zones that some systems
+// install.
+var hostZones = lazy.Compile(`^(Local|localtime|posixrules|US/Pacific-New|(posix|right|SystemV)/.*)$`)
+
 // zoneExists reports whether the database of time zones has a name.
 func zoneExists(name string) bool {
 	_, err := time.LoadLocation(name)
-	return err == nil && name != "Local" // that of this machine
+	return err == nil && !hostZones.MatchString(name)
 }
 
 // legacyZones are the time zones of tzdata 2025b of Debian 12 that Debian 13 has in the package tzdata-legacy.
