@@ -422,6 +422,7 @@ func (r *recipe) passwords() {
 	for _, u := range r.spec.Users {
 		r.in("user-"+u.Name, "create a user", "useradd", "-m", u.Name).
 			check("chroot", target, "id", "-un", u.Name).expect(u.Name)
+		r.ownHome(u.Name)
 		for _, g := range u.Groups {
 			if id := "group-" + g; !spec.HasGroup(r.spec.Recipe, g) && r.Step(id) == nil {
 				r.in(id, "make the group, if no package has made it", "groupadd", "-f", "-r", g)
@@ -433,6 +434,20 @@ func (r *recipe) passwords() {
 		r.in("password-"+u.Name, "set the user's password", "chpasswd", "-e").secret("user-" + u.Name)
 		r.authorize(u.Name, "/home/"+u.Name, u.SSHKeys)
 	}
+}
+
+// ownHome gives users their folders if datasets are mounted there, or below them: useradd leaves a folder that it
+// finds to root, and copies nothing into it.
+func (r *recipe) ownHome(user string) {
+	home := "/home/" + user
+	if !r.keepsApart(home) {
+		return
+	}
+	r.in("home-skeleton-"+user, "fill the folder of the user, which is not new", "cp", "-a", "/etc/skel/.", home)
+	r.in("home-owner-"+user, "give it to the user", "chown", "-R", user+":", home).
+		check("chroot", target, "stat", "-c", "%U", home).expect(user).replaces()
+	r.in("home-mode-"+user, "close the folder", "chmod", "0700", home).
+		check("stat", "-c", "%a", target+home).expect("700").replaces()
 }
 
 // authorize lets keys log in over SSH.

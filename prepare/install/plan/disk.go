@@ -235,6 +235,13 @@ func (r *recipe) mountpoints() []string {
 // mounted reports whether a dataset of the specification is mounted.
 func mounted(d spec.Dataset) bool { return d.Mountpoint != "none" && d.Properties["canmount"] != "off" }
 
+// keepsApart reports whether a dataset of the specification is mounted at a folder, or below it.
+func (r *recipe) keepsApart(folder string) bool {
+	return slices.ContainsFunc(r.spec.Datasets, func(d spec.Dataset) bool {
+		return mounted(d) && (d.Mountpoint == folder || strings.HasPrefix(d.Mountpoint, folder+"/"))
+	})
+}
+
 // ownID is the part of the ids of steps that stands for a dataset of the specification. A dataset whose
 // name equals that of another one but for a slash keeps its slashes.
 func (r *recipe) ownID(d spec.Dataset) string {

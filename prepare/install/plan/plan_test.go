@@ -580,6 +580,41 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// TestHomes gives users the folders where datasets are mounted, which useradd leaves to root.
+func TestHomes(t *testing.T) {
+	for mountpoint, want := range map[string]bool{"/home/anna": true, "/home/anna/mail": true, "/home/annabel": false} {
+		for _, name := range []string{"article", "debian13"} {
+			s, facts := golden(t, name)
+			s.Users = []spec.User{{Name: "anna", Password: "prompt", SSHKeys: []string{"ssh-ed25519 A"}}, {Name: "bob"}}
+			s.Datasets = []spec.Dataset{{Name: "more", Mountpoint: mountpoint}}
+			p := mustPlan(t, s, facts)
+			all := p.String()
+			for _, step := range []string{"cp -a /etc/skel/. /home/anna\n", "chown -R anna: /home/anna\n"} {
+				at := strings.Index(all, step)
+				if at >= 0 != want || want && (at < strings.Index(all, "useradd -m anna") ||
+					at > strings.Index(all, "/home/anna/.ssh/authorized_keys")) {
+					t.Errorf("%s, %s: %s is at %d", name, mountpoint, step, at)
+				}
+			}
+			if p.Step("home-owner-bob") != nil {
+				t.Errorf("%s: a step for a user without a dataset", name)
+			}
+		}
+	}
+}
+
+// TestCacheDataset: what a dataset is mounted on cannot be removed.
+func TestCacheDataset(t *testing.T) {
+	for _, mountpoint := range []string{"/var/cache/xbps", "/var/cache/xbps/more"} {
+		s, facts := article(t)
+		s.Datasets = []spec.Dataset{{Name: "cache", Mountpoint: mountpoint}}
+		step := mustPlan(t, s, facts).Step("cache-remove")
+		if got := strings.Join(step.Argv, " "); got != "find /mnt/var/cache/xbps -not -type d -delete" {
+			t.Errorf("%s: %s", mountpoint, got)
+		}
+	}
+}
+
 // TestUKIHoldsNoKey: what lies on the ESP can be read by everybody.
 func TestUKIHoldsNoKey(t *testing.T) {
 	s, err := spec.Parse("debian13.yaml", read(t, "debian13.yaml"))

@@ -46,14 +46,25 @@ func (r *recipe) voidZFS() {
 		s.Argv = append(s.Argv, r.download...)
 		room := r.Step("download-room").Room
 		room.Sizes = append(room.Sizes, r.download...)
-		r.run("cache-remove", "remove the downloaded packages", "rm", "-rf", target+xbpsCache).
-			check("find", target+path.Dir(xbpsCache), "-name", path.Base(xbpsCache)).replaces().nothing()
+		r.removeCache()
 	}
 	r.leave()
 	r.exported()
 }
 
 const xbpsCache = "/var/cache/xbps"
+
+// removeCache removes the downloaded packages, and the folder unless something is mounted there.
+func (r *recipe) removeCache() {
+	const id, purpose = "cache-remove", "remove the downloaded packages"
+	if r.keepsApart(xbpsCache) {
+		files := []string{"find", target + xbpsCache, "-not", "-type", "d"}
+		r.run(id, purpose, append(files, "-delete")...).check(files...).replaces().nothing()
+		return
+	}
+	r.run(id, purpose, "rm", "-rf", target+xbpsCache).
+		check("find", target+path.Dir(xbpsCache), "-name", path.Base(xbpsCache)).replaces().nothing()
+}
 
 // roomIndexes is the space in bytes that is left for the indexes of the repositories. The index of each
 // repository says how large the packages are.
