@@ -466,14 +466,18 @@ func (l *linter) checkFallback(esps []installed.Partition) {
 		if isUnset(l.Firmware.EFIVars) {
 			severity, why = Error, "The system cannot write entries, and the firmware finds no loader without one."
 		}
-		where := "esp_files"
-		for _, m := range l.Mounts {
-			if m.Source == p.Device {
-				where = strings.TrimPrefix(m.Target, "/") + "/EFI/BOOT/" + file
-			}
-		}
-		l.report("fallback-loader-missing", severity, where, why, "Copy the loader to EFI/BOOT/"+file+" of "+p.Device+".")
+		l.report("fallback-loader-missing", severity, l.onESP(p, "EFI/BOOT/"+file), why, "Copy the loader to EFI/BOOT/"+file+" of "+p.Device+".")
 	}
+}
+
+// onESP returns the path of a file of an EFI system partition below the root, or the key of the facts.
+func (l *linter) onESP(p installed.Partition, file string) string {
+	for _, m := range l.Mounts {
+		if m.Source == p.Device {
+			return strings.TrimPrefix(m.Target, "/") + "/" + strings.TrimPrefix(file, "/")
+		}
+	}
+	return "esp_files"
 }
 
 // checkMirroredESPs checks that each disk of a mirror starts the system.

@@ -2,6 +2,8 @@ package lint
 
 import (
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,17 +22,17 @@ type key struct {
 func (l *linter) findKeys() {
 	if r := l.encryptionRoot(l.rootSet); r != "" {
 		// A key below /run is made at each start, as from the keystore of Ubuntu.
-		if path, ok := keyFile(l.Datasets[r]["keylocation"].Value); ok && !within(path, "/run") {
-			l.keys = append(l.keys, key{path, r, true})
+		if file, ok := keyFile(l.Datasets[r]["keylocation"].Value); ok && !within(file, "/run") {
+			l.keys = append(l.keys, key{file, r, true})
 		}
 	}
 	if l.resume != nil && l.resume.hasKey() {
 		l.keys = append(l.keys, key{l.resume.key, l.resume.name, false})
 	}
 	for _, name := range l.Names() {
-		path, ok := keyFile(l.Datasets[name]["keylocation"].Value)
-		if ok && l.encryptionRoot(name) == name && !within(path, "/run") && !isKey(l.allKeys(), path) {
-			l.otherKeys = append(l.otherKeys, key{path, name, true})
+		file, ok := keyFile(l.Datasets[name]["keylocation"].Value)
+		if ok && l.encryptionRoot(name) == name && !within(file, "/run") && !isKey(l.allKeys(), file) {
+			l.otherKeys = append(l.otherKeys, key{file, name, true})
 		}
 	}
 }
@@ -102,9 +104,13 @@ func (l *linter) checkImages() {
 	l.checkZdev()
 	show := func(name, mode string, inside []string) {
 		k := l.keyInside(inside)
+		clear := !l.encryptedImage(name)
+		if file := l.copyOnESP(name); !clear && file != "" {
+			name, clear = file, true
+		}
 		switch {
 		case k == "":
-		case !l.encryptedImage(name) && l.encrypted(k) && !l.bootElsewhere:
+		case clear && l.encrypted(k) && !l.bootElsewhere:
 			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
 				"The initramfs has the key %s on a filesystem that is not encrypted: anybody who has the disk has the key.",
 				k,
@@ -123,6 +129,20 @@ func (l *linter) checkImages() {
 	for _, u := range l.UKI {
 		show(u.Path, "", u.Files)
 	}
+}
+
+// copyOnESP returns the copy of an image on an EFI system partition, "" if there is none. kernel-install makes one
+// of the same name.
+func (l *linter) copyOnESP(image string) string {
+	for _, p := range l.ESPs() {
+		files, _ := l.filesOf(p.PartUUID)
+		for _, f := range slices.Sorted(maps.Keys(files)) {
+			if strings.EqualFold(path.Base(f), path.Base(image)) {
+				return l.onESP(p, f)
+			}
+		}
+	}
+	return ""
 }
 
 // replaceKey is what keeps the data of a key readable before its file is removed, with a comma behind it: the

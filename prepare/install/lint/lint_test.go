@@ -83,6 +83,17 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.set(voidRoot, propCommandLine, "%{parent}% resume=/dev/mapper/cryptswap")
 		}, "commandline-parent-typo", voidRoot + " " + propCommandLine},
+		{unifiedMachine, func(m *machine) { // kernel-install copies the image to the ESP
+			m.UKI = nil
+			m.write("etc/kernel/install.conf", "layout=bls\n")
+			m.write("efi/loader/entries/debian-6.12.5+deb13-amd64.conf", "options root=ZFS=rpool/ROOT/debian ro quiet\n")
+			delete(m.ESPFiles[espID], "EFI/Linux/6.12.5.efi")
+			m.ESPFiles[espID]["debian/6.12.5+deb13-amd64/initrd.img-6.12.5+deb13-amd64"] = "sha256:3"
+			m.set("rpool", "keylocation", "file:///etc/zfs/rpool.key")
+			m.write("etc/zfs/rpool.key", "a passphrase")
+			m.image(func(i *installed.Initramfs) { i.Files = append(i.Files, "/etc/zfs/rpool.key") })
+			m.write("etc/dracut.conf.d/key.conf", `install_items+=" /etc/zfs/rpool.key "`+"\n")
+		}, "key-in-clear-initramfs", "efi/debian/6.12.5+deb13-amd64/initrd.img-6.12.5+deb13-amd64"},
 		{voidMachine, func(m *machine) { m.set(voidRoot, propCommandLine, "%{parent} ro") },
 			"resume-missing", voidRoot + " " + propCommandLine},
 		{voidMachine, func(m *machine) { m.set(voidRoot, propCommandLine, "%{parent} resume=/dev/nvme0n1p2") },
