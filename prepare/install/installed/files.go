@@ -45,7 +45,8 @@ var configuration = []string{
 	"etc/systemd/system/zfs-import-.service.d/*.conf", "etc/systemd/system/zfs-import-cache.service",
 	"etc/systemd/system/zfs-import-cache.service.d/*.conf", "etc/systemd/system/zfs-import-scan.service",
 	"etc/systemd/system/zfs-import-scan.service.d/*.conf", "etc/xbps.d/*.conf", "etc/zfs/zfs-list.cache/*",
-	"etc/zfs/zpool.cache", "usr/lib/dracut/dracut.conf.d/*.conf", "usr/sbin/policy-rc.d", "usr/share/xbps.d/*.conf",
+	"etc/zfs/zpool.cache", "usr/lib/dracut/dracut.conf.d/*.conf", "usr/sbin/policy-rc.d",
+	"usr/share/initramfs-tools/conf.d/*", "usr/share/xbps.d/*.conf",
 }
 
 // present are the files of which facts say only that they are there: many are keys, or large.

@@ -36,6 +36,11 @@ func (a kernelArguments) then(change string) string {
 // written is an argument, and the file that adds it.
 type written struct{ argument, file string }
 
+// has reports whether some of the arguments are written in a file, or a property.
+func (a kernelArguments) has(file string) bool {
+	return a.where == file || slices.ContainsFunc(a.written, func(w written) bool { return w.file == file })
+}
+
 // at returns what to change for an argument, which a name without a value means too.
 func (a kernelArguments) at(argument string) string {
 	for _, w := range slices.Backward(a.written) {
@@ -83,6 +88,22 @@ func (l *linter) menuArguments(dataset string) (string, bool) {
 	return strings.ReplaceAll(p.Value, parentArguments, above), known
 }
 
+// menuWritten returns the arguments that ZFSBootMenu passes to the kernel of a dataset, each with the property that
+// has it.
+func (l *linter) menuWritten(dataset string) (out []written) {
+	at, p := l.setAt(dataset, propCommandLine)
+	above := installed.Parent(at)
+	for _, word := range kernelWords(p.Value) {
+		if !strings.Contains(word, parentArguments) {
+			out = append(out, written{word, at + " " + propCommandLine})
+		} else if above != "" {
+			out = append(out, l.menuWritten(above)...)
+			above = "" // those of the next one are the same
+		}
+	}
+	return out
+}
+
 // usesGRUB reports whether GRUB is known to start the system.
 func (l *linter) usesGRUB() bool {
 	return slices.Contains([]string{"grub", "grub2"}, strings.ToLower(l.Bootloader))
@@ -94,7 +115,8 @@ func (l *linter) kernelArguments() kernelArguments {
 	case l.menu:
 		at, _ := l.setAt(l.rootSet, propCommandLine)
 		line, known := l.menuArguments(l.rootSet)
-		return kernelArguments{line: line, where: cmp.Or(at, l.rootSet) + " " + propCommandLine, known: known}
+		return kernelArguments{line: line, where: cmp.Or(at, l.rootSet) + " " + propCommandLine,
+			written: l.menuWritten(l.rootSet), known: known}
 	case l.usesGRUB():
 		return l.grubArguments()
 	case len(l.UKI) > 0:

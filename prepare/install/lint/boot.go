@@ -89,7 +89,7 @@ func (l *linter) checkForcedImport() {
 			"Remove -f from "+option+", then "+apply+".")
 	}
 	options := assignments(l.text(defaults), map[string]string{})["ZPOOL_IMPORT_OPTS"]
-	if slices.Contains(strings.Fields(options), "-f") && l.rootSet != "" {
+	if forces(strings.Fields(options)) && l.rootSet != "" {
 		report(defaults, "ZPOOL_IMPORT_OPTS", l.rebuild())
 		return
 	}
@@ -101,13 +101,33 @@ func (l *linter) checkForcedImport() {
 			for _, line := range lines(joinLines(l.text(f))) {
 				key, command, _ := strings.Cut(line, "=")
 				if w := strings.Fields(command); strings.TrimSpace(key) == "ExecStart" && slices.Contains(w, "import") &&
-					slices.Contains(w, "-f") {
+					forces(w) {
 					report(f, "ExecStart", l.rebuild())
 					return
 				}
 			}
 		}
 	}
+}
+
+// forces reports whether arguments of zpool import have the option -f, which may be joined with others: -aNf.
+func forces(words []string) bool {
+	for i := 0; i < len(words); i++ {
+		options, ok := strings.CutPrefix(words[i], "-")
+		if !ok || strings.HasPrefix(options, "-") {
+			continue
+		}
+		if at := strings.IndexAny(options, "RTcdo"); at >= 0 { // the rest, or the next word, is its value
+			if at == len(options)-1 {
+				i++
+			}
+			options = options[:at]
+		}
+		if strings.Contains(options, "f") {
+			return true
+		}
+	}
+	return false
 }
 
 // checkBootEnvironments checks the datasets that are /.
@@ -295,9 +315,13 @@ func within(file, folder string) bool {
 func (l *linter) checkReadOnly() {
 	for _, name := range l.Names() {
 		if l.isLocal(name, propReadOnly) {
+			fix := fmt.Sprintf("zpool set %s=on %s", propReadOnly, shell.Quote(installed.PoolOf(name)))
+			if older(l.Tools["zfs"], "2.2") {
+				fix = fmt.Sprintf("zfs inherit %s %s; only OpenZFS 2.2 and later can set it on a pool", propReadOnly,
+					shell.Quote(name))
+			}
 			l.report("readonly-on-dataset", Warning, name+" "+propReadOnly,
-				propReadOnly+" is a property of the pool: on a dataset it does nothing.",
-				fmt.Sprintf("zpool set %s=on %s", propReadOnly, shell.Quote(installed.PoolOf(name))))
+				propReadOnly+" is a property of the pool: on a dataset it does nothing.", fix)
 			if l.Hibernation {
 				return // the pool then lacks it for this reason
 			}

@@ -19,6 +19,14 @@ func homeKey(pool, file string) func(*machine) {
 	}
 }
 
+// trimmedByDebian leaves it to the program of Debian to trim the pool, which is on a disk of this name.
+func trimmedByDebian(m *machine, disk string) {
+	m.Pools["rpool"].Props["autotrim"] = "off"
+	m.Disks[0].Name = disk
+	m.write("etc/cron.d/zfsutils-linux",
+		"24 0 1-7 * * root if [ -x /usr/lib/zfs-linux/trim ]; then /usr/lib/zfs-linux/trim; fi\n")
+}
+
 // TestOneCauseIsOneFinding puts one fault that shows in several facts into a system, and expects one finding, with a
 // fix that keeps data and takes effect. A fix "" is not compared.
 func TestOneCauseIsOneFinding(t *testing.T) {
@@ -197,6 +205,63 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			m.Pools["zroot"].Props["autotrim"] = "off"
 			m.write("etc/cron.weekly/logs", "#!/bin/sh\n# zpool trim is elsewhere\nfstrim -av\n")
 		}, "autotrim-off", "zroot autotrim", ""},
+
+		// The program of Debian trims only pools of NVMe disks, unless a property says what to do.
+		{debianMachine, func(m *machine) { trimmedByDebian(m, "sda") }, "autotrim-off", "rpool autotrim", ""},
+		{debianMachine, func(m *machine) {
+			trimmedByDebian(m, "nvme0n1")
+			m.set("rpool", "org.debian:periodic-trim", "disable")
+		}, "autotrim-off", "rpool autotrim", ""},
+
+		// The property that has an argument, and not the one that includes its value.
+		{voidMachine, func(m *machine) {
+			m.set("zroot/ROOT", propCommandLine, "quiet noresume")
+		}, "resume-off", "zroot/ROOT " + propCommandLine, "Remove noresume."},
+		{voidMachine, func(m *machine) {
+			m.set("zroot/ROOT", propCommandLine, "quiet resume=/dev/sda9")
+			m.set(voidRoot, propCommandLine, "%{parent} rd.luks.uuid="+luksID)
+		}, "resume-wrong", "zroot/ROOT " + propCommandLine, "Write resume=/dev/mapper/cryptswap."},
+		{voidMachine, func(m *machine) {
+			m.set("zroot/ROOT", propCommandLine, "quiet rd.luks.uuid=11111111-2222-3333-4444-555555555555")
+			m.set(voidRoot, propCommandLine, "%{parent} resume=/dev/mapper/cryptswap")
+		}, "luks-uuid-wrong", "zroot/ROOT " + propCommandLine, ""},
+		{voidMachine, func(m *machine) {
+			m.set("zroot/ROOT", propCommandLine, "quiet zfs.zfs_arc_max=1024")
+		}, "arc-limit-low", "zroot/ROOT " + propCommandLine, ""},
+
+		// What reads the pool must know its features.
+		{oldDebianMachine, func(m *machine) {
+			m.pool("rpool", func(p *installed.Pool) { p.Features["block_cloning"] = "active" })
+		}, "pool-features-beyond-loader", "rpool feature@block_cloning",
+			"Install a later OpenZFS in the system before the next start; a feature in use cannot be removed."},
+		{oldDebianMachine, func(m *machine) { m.set("rpool", propReadOnly, "on") }, "readonly-on-dataset",
+			"rpool " + propReadOnly, "zfs inherit " + propReadOnly + " rpool; only OpenZFS 2.2 and later can set it on a pool"},
+		{grubMachine, func(m *machine) {
+			m.Tools["zfs"], m.Packages["zfsutils-linux"], m.Packages["zfs-dkms"] = "2.3.2", "2.3.2-2~bpo12+2", "2.3.2-2~bpo12+2"
+			m.Pools["bpool"].Props["compatibility"] = "grub2-2.12"
+			m.write("etc/apt/sources.list.d/bpo.list", "deb http://deb.debian.org/debian bookworm-backports main contrib\n")
+		}, "grub-pool-compatibility", "bpool compatibility", "zpool set compatibility=grub2-2.06 bpool"},
+
+		// Options that are joined.
+		{oldDebianMachine, func(m *machine) { m.write("etc/default/zfs", "ZPOOL_IMPORT_OPTS=\"-fN\"\n") },
+			"import-forced", "etc/default/zfs", ""},
+		{debianMachine, func(m *machine) {
+			m.write("etc/systemd/system/zfs-import-scan.service.d/resume.conf", "[Unit]\nAfter=local-fs-pre.target\n"+
+				"[Service]\nExecStart=\nExecStart=/sbin/zpool import -aNf -o cachefile=none\n")
+		}, "import-forced", "etc/systemd/system/zfs-import-scan.service.d/resume.conf", ""},
+
+		// Headers of another kind of kernel, or of one kernel.
+		{debianMachine, func(m *machine) { m.Packages["linux-image-cloud-amd64"] = "6.12-1" }, "kernel-headers-missing",
+			"packages", "apt-get install linux-headers-cloud-amd64"},
+		{debianMachine, func(m *machine) {
+			m.Packages["linux-image-amd64"], m.Packages["linux-headers-6.12.5-amd64"] = "6.12-1", "6.12-1"
+			delete(m.Packages, "linux-headers-amd64")
+		}, "kernel-headers-missing", "packages", "apt-get install linux-headers-amd64"},
+
+		// What follows boot has no effect.
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=Boot NetBSD:boot /netbsd.gz;load solaris;load zfs;fs /ramdisk-zfsroot.fs\n")
+		}, "netbsd-modules", "boot.cfg", ""},
 
 		// A swap with an image is not active.
 		{voidMachine, func(m *machine) {

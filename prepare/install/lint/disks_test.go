@@ -170,6 +170,33 @@ func TestCleanDisks(t *testing.T) {
 				m.ESPFiles[espID][f] = "sha256:9"
 			}
 		}),
+		"debian, NVMe disks that the program of Debian trims": change(debianMachine(), func(m *machine) {
+			trimmedByDebian(m, "nvme0n1")
+		}),
+		"debian, a pool that the program of Debian should trim": change(debianMachine(), func(m *machine) {
+			trimmedByDebian(m, "sda")
+			m.set("rpool", "org.debian:periodic-trim", "enable")
+		}),
+		"debian, an import with values of options": change(oldDebianMachine(), func(m *machine) {
+			m.write("etc/default/zfs", "ZPOOL_IMPORT_OPTS=\"-Nocachefile=none -d /dev/f\"\n")
+		}),
+		"debian, headers of each kind of kernel": change(debianMachine(), func(m *machine) {
+			m.Packages["linux-image-amd64"], m.Packages["linux-image-6.12.5-amd64"] = "6.12-1", "6.12-1"
+			m.Packages["linux-image-amd64-dbg"] = "6.12-1"
+		}),
+		"debian 12, files that mkinitramfs ignores": change(oldDebianMachine(), func(m *machine) {
+			for _, name := range []string{"resume~", "resume.dpkg-old", ".resume.swp"} {
+				m.write("etc/initramfs-tools/conf.d/"+name, "RESUME=none\n")
+			}
+		}),
+		"debian 12, the mask of a package": change(oldDebianMachine(), func(m *machine) {
+			m.write("etc/initramfs-tools/initramfs.conf", "MODULES=most\n")
+			m.write("usr/share/initramfs-tools/conf.d/mask", "UMASK=0077\n")
+		}),
+		"debian, the ESP mounted when it is used": change(debianMachine(), func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\n"+
+				"UUID=AAAA-0001 /boot/efi vfat umask=0077,x-systemd.automount 0 0\n")
+		}),
 		"swap without a name": change(voidMachine(), func(m *machine) { m.Swaps[0] = installed.Swap{} }),
 	} {
 		checkClean(t, name, m)

@@ -466,7 +466,8 @@ func (l *linter) checkFallback(esps []installed.Partition) {
 		if isUnset(l.Firmware.EFIVars) {
 			severity, why = Error, "The system cannot write entries, and the firmware finds no loader without one."
 		}
-		l.report("fallback-loader-missing", severity, l.onESP(p, "EFI/BOOT/"+file), why, "Copy the loader to EFI/BOOT/"+file+" of "+p.Device+".")
+		l.report("fallback-loader-missing", severity, l.onESP(p, "EFI/BOOT/"+file), why,
+			"Copy the loader to EFI/BOOT/"+file+" of "+p.Device+".")
 	}
 }
 
@@ -640,7 +641,7 @@ func names(cmdline, name string) bool {
 // checkESPMount checks the options with which the ESP is mounted.
 func (l *linter) checkESPMount(e fstabEntry) {
 	var add, why []string
-	if !e.has("nofail") && !e.has("noauto") {
+	if automount := l.systemd() && e.has("x-systemd.automount"); !automount && !e.has("nofail") && !e.has("noauto") {
 		add, why = append(
 			add,
 			"nofail",

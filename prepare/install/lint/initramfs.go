@@ -364,6 +364,29 @@ func (l *linter) knowsDevice(dev string) bool {
 	return false
 }
 
+// initramfsName matches the names that mkinitramfs reads, and leftConfig those among them that dpkg leaves.
+var (
+	initramfsName = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	leftConfig    = lazy.Compile(`\.dpkg-`)
+)
+
+// initramfsConfig returns the files that mkinitramfs reads, in order. A file in /etc replaces that of a package.
+func (l *linter) initramfsConfig() []string {
+	const folder = "etc/initramfs-tools/"
+	out := []string{folder + "initramfs.conf"}
+	ofPackages := files(l.root, "usr/share/initramfs-tools/conf.d", "")
+	for _, f := range append(ofPackages, files(l.root, folder+"conf.d", "")...) {
+		name := path.Base(f)
+		if replaced := folder + "conf.d/" + name; l.exists(replaced) {
+			f = replaced
+		}
+		if initramfsName.MatchString(name) && !leftConfig.MatchString(name) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
 // checkInitramfsTools checks the configuration of initramfs-tools.
 func (l *linter) checkInitramfsTools() {
 	if l.tool != "initramfs-tools" {
@@ -391,8 +414,7 @@ func (l *linter) checkInitramfsTools() {
 		l.checkKeysInside()
 	}
 	umask := ""
-	confs := files(l.root, "etc/initramfs-tools/conf.d", "")
-	for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"}, confs...) {
+	for _, f := range l.initramfsConfig() {
 		if v := assignments(l.text(f), map[string]string{})["UMASK"]; v != "" {
 			umask = v
 		}

@@ -71,7 +71,9 @@ func readBootConfig(text string) []bootEntry {
 			for c := range strings.SplitSeq(commands, ";") {
 				c = strings.Replace(strings.TrimSpace(c), "=", " ", 1)
 				name, rest, _ := strings.Cut(c, " ")
-				e.command(name, strings.TrimSpace(rest))
+				if !e.boots { // what comes after has no effect
+					e.command(name, strings.TrimSpace(rest))
+				}
 			}
 			menu = append(menu, e)
 		default:

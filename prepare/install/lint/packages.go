@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -453,15 +454,9 @@ func (l *linter) checkDebian() {
 				"Remove it, and check that "+l.rebuild()+" ran after the last build of the module.")
 		}
 	}
-	if has("zfs-dkms") && !has("linux-headers-") {
-		l.report(
-			"kernel-headers-missing",
-			Error,
-			"packages",
-			"Without linux-headers-amd64 the next kernel gets no ZFS module.",
-			"apt-get install linux-headers-"+map[string]string{"aarch64": "arm64"}[l.OS.Arch]+
-				map[bool]string{true: "amd64"}[l.OS.Arch != "aarch64"],
-		)
+	for _, headers := range l.debianHeaders() {
+		l.report("kernel-headers-missing", Error, "packages", "Without "+headers+" the next kernel gets no ZFS module.",
+			"apt-get install "+headers)
 	}
 	if l.tool == "initramfs-tools" && l.resume != nil && !has("cryptsetup-initramfs") {
 		l.report("cryptsetup-missing", Error, "packages",
@@ -494,6 +489,29 @@ func (l *linter) checkDebian() {
 		}
 	}
 	l.checkAPT()
+}
+
+// debianKernel matches the packages that follow the kernels of a kind: linux-image-amd64, linux-image-cloud-amd64.
+var debianKernel = lazy.Compile(`^linux-image-((686|[a-z])[a-z0-9-]*)$`)
+
+// debianHeaders returns the packages of headers that the next kernels of Debian need and that are missing.
+func (l *linter) debianHeaders() (out []string) {
+	if l.Packages["zfs-dkms"] == "" {
+		return nil
+	}
+	followed := false
+	for _, name := range slices.Sorted(maps.Keys(l.Packages)) {
+		if kind := debianKernel.FindStringSubmatch(name); kind != nil && !strings.HasSuffix(name, "-dbg") {
+			followed = true
+			if headers := "linux-headers-" + kind[1]; l.Packages[headers] == "" {
+				out = append(out, headers)
+			}
+		}
+	}
+	if !followed && !l.hasPackage("linux-headers-") {
+		out = append(out, "linux-headers-"+cmp.Or(map[string]string{"aarch64": "arm64"}[l.OS.Arch], "amd64"))
+	}
+	return out
 }
 
 // fromBackports returns what installs ZFS from backports.

@@ -74,13 +74,13 @@ func (l *linter) checkPools() {
 
 // checkFeatures checks that what starts the system can read its pool.
 func (l *linter) checkFeatures(name string, p installed.Pool) {
-	reader, version := "", ""
+	reader, version, later := "", "", "a loader with a later OpenZFS"
 	if l.menu {
 		reader, version = "ZFSBootMenu with OpenZFS "+l.ZBM.OpenZFS, l.ZBM.OpenZFS
 	}
 	if t := l.Tools["zfs"]; t != "" && (version == "" || compareVersions(t, version) < 0) {
 		if a, e := beyond(p, t); len(a)+len(e) > 0 {
-			reader, version = "OpenZFS "+t+" of the system", t
+			reader, version, later = "OpenZFS "+t+" of the system", t, "a later OpenZFS in the system"
 		}
 	}
 	if version == "" {
@@ -91,11 +91,11 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 	case len(active) > 0:
 		l.report("pool-features-beyond-loader", Error, featureOf(name, active[0]), fmt.Sprintf(
 			"%s does not know %s, which the pool uses.", reader, strings.Join(active, ", ")),
-			"Install a loader with a later OpenZFS before the next start; a feature in use cannot be removed.")
+			"Install "+later+" before the next start; a feature in use cannot be removed.")
 	case len(enabled) > 0:
 		l.report("pool-features-beyond-loader", Warning, featureOf(name, enabled[0]), fmt.Sprintf(
 			"%s does not know %s, which the pool may begin to use at any time.", reader, strings.Join(enabled, ", ")),
-			"Install a loader with a later OpenZFS; run no zpool upgrade, and set compatibility on pools.")
+			"Install "+later+"; run no zpool upgrade, and set compatibility on pools.")
 	default:
 		set, ok := strings.CutPrefix(p.Props["compatibility"], "openzfs-")
 		if p.Props["compatibility"] == "off" {
@@ -190,7 +190,7 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 			"The smallest block is %d KiB: small files take that much, and compression gains little.", 1<<ashift>>10),
 			"Make the pool again with ashift=12, and restore its data; the ashift of a pool cannot be changed.")
 	}
-	if at := p.Props["autotrim"]; at == "off" && trim && l.Services != nil && l.root != nil && !l.trims() {
+	if at := p.Props["autotrim"]; at == "off" && trim && l.Services != nil && l.root != nil && !l.trims(name, p) {
 		l.report("autotrim-off", Warning, name+" autotrim",
 			"The disk does not learn which blocks are free: it wears out faster, and becomes slow.",
 			"zpool set autotrim=on "+shell.Quote(name))
@@ -243,11 +243,30 @@ func (l *linter) mayUse(name string, d installed.Disk) bool {
 	}))
 }
 
-// trim finds what trims pools: zpool trim, or the program of Debian's zfsutils-linux.
-var trim = lazy.Compile(`zpool\s+trim|zfs-linux/trim`)
+// debianTrim is the program of Debian's zfsutils-linux that trims pools.
+const debianTrim = "zfs-linux/trim"
 
-// trims reports whether something trims pools. fstrim does not.
-func (l *linter) trims() bool {
+// trim finds what trims pools: zpool trim, or that program.
+var trim = lazy.Compile(`zpool\s+trim|` + debianTrim)
+
+// debianTrims reports whether the program of Debian may trim a pool: unless a property of its first dataset says
+// what to do, it trims only pools whose disks are all NVMe.
+func (l *linter) debianTrims(name string, p installed.Pool) bool {
+	d, known := l.Datasets[name]
+	switch when := d["org.debian:periodic-trim"]; {
+	case !known || when.Unknown || when.Value == "enable":
+		return true
+	case when.Value == "disable":
+		return false
+	}
+	return !slices.ContainsFunc(p.VDevs, func(v string) bool {
+		at := slices.IndexFunc(l.Disks, func(d installed.Disk) bool { return d.Has(v) })
+		return at >= 0 && !strings.HasPrefix(l.Disks[at].Name, "nvme")
+	})
+}
+
+// trims reports whether something trims a pool. fstrim does not.
+func (l *linter) trims(name string, p installed.Pool) bool {
 	if slices.ContainsFunc(l.Services, func(s string) bool {
 		return strings.Contains(s, "trim") && !strings.HasPrefix(s, "fstrim")
 	}) {
@@ -259,7 +278,9 @@ func (l *linter) trims() bool {
 		jobs = append(jobs, files(l.root, folder, "")...)
 	}
 	return slices.ContainsFunc(jobs, func(f string) bool {
-		return slices.ContainsFunc(lines(l.text(f)), trim.MatchString)
+		return slices.ContainsFunc(lines(l.text(f)), func(line string) bool {
+			return trim.MatchString(line) && (!strings.Contains(line, debianTrim) || l.debianTrims(name, p))
+		})
 	})
 }
 
@@ -333,12 +354,13 @@ func (l *linter) checkGRUB() {
 	case !strings.Contains(c, "grub2") && c != "legacy" && !strings.Contains(c, "/"):
 		l.report("grub-pool-compatibility", Warning, name+" compatibility",
 			"The next zpool upgrade enables features that GRUB cannot read: the system then no longer starts.", fix)
-	case set == "grub2-2.06" && c == "grub2":
+	case set == "grub2-2.06" && c != "legacy" && !strings.Contains(c, "/") &&
+		!slices.Contains(strings.Split(c, ","), set):
 		l.report(
 			"grub-pool-compatibility",
 			Warning,
 			name+" compatibility",
-			"From OpenZFS 2.2 the feature set grub2 is that of GRUB 2.12, and this GRUB is "+version+
+			"From OpenZFS 2.2 the feature set "+c+" is that of GRUB 2.12, and this GRUB is "+version+
 				": zpool upgrade would enable features that it cannot read.",
 			fix,
 		)

@@ -152,8 +152,7 @@ func (l *linter) checkResumeArgument() {
 	resume, ok := argument(cmdline, name)
 	at := args.at(name)
 	if !ok && l.tool == "initramfs-tools" {
-		for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"},
-			files(l.root, "etc/initramfs-tools/conf.d", "")...) {
+		for _, f := range l.initramfsConfig() {
 			if v := assignments(l.text(f), map[string]string{})["RESUME"]; v != "" {
 				name, resume, ok, at = "RESUME", v, true, f
 				args.apply = l.rebuild()
@@ -250,7 +249,7 @@ func (l *linter) checkLUKSMissing(args kernelArguments, swap string) {
 	})
 	if l.tool != "dracut" || l.OS.Init == "" || l.systemd() || opens(args.line) || inImage ||
 		opens(l.dracut().vars["kernel_cmdline"]) || !l.resume.hasKey() && l.hostonly() || // which may add it
-		slices.ContainsFunc(l.findings, func(f Finding) bool { return f.Where == args.where }) { // which may be the cause
+		slices.ContainsFunc(l.findings, func(f Finding) bool { return args.has(f.Where) }) { // which may be the cause
 		return
 	}
 	l.report("luks-uuid-missing", Error, args.where, "No rd.luks.uuid= names the encrypted swap: without systemd, the "+
