@@ -132,6 +132,7 @@ type question struct {
 	limit Limit
 	c     *draft          // a copy of the comparison; nil without a value
 	mark  *stats.Standing // of the limit at this look, once asked for
+	past  *stats.Standing // of the first difference that exceeds it
 }
 
 // answerLimits answers the questions of all limits (see the package comment). drafts are the
@@ -253,18 +254,20 @@ func (q *question) limitAt() (float64, bool) {
 // is exceeded and of one that is kept.
 func (q *question) decideAtLevels(exceeds, keeps float64) bool {
 	at, more := q.limitAt()
-	if q.mark == nil {
-		q.mark = new(q.c.contrast.Stand(q.c.Blocks, at))
-	}
 	beyond := -1 // the limit is below the interval
 	if !more {
 		beyond = 1
+	}
+	if q.mark == nil {
+		q.mark = new(q.c.contrast.Stand(q.c.Blocks, at))
+		// What equals the limit keeps it: all that is beyond it must be rejected, and not the limit.
+		q.past = new(q.c.contrast.Stand(q.c.Blocks, q.c.contrast.Beyond(q.c.Blocks, at, -beyond)))
 	}
 	var out Outcome
 	switch {
 	case q.mark.At(1-exceeds) == beyond:
 		out, q.c.level = Exceeded, exceeds
-	case q.mark.At(1-keeps) == -beyond:
+	case q.past.At(1-keeps) == -beyond:
 		out, q.c.level = Kept, keeps
 	default:
 		q.c.level = exceeds

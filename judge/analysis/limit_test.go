@@ -144,3 +144,48 @@ func TestLimitsSayWhenARunEnds(t *testing.T) {
 		t.Errorf("without a value: %+v", l)
 	}
 }
+
+// A difference that equals the limit keeps it: values of both sides that never vary, such as 0 errors or 3 allocations,
+// and a difference that is the limit but for rounding. A larger one exceeds it.
+func TestWhatEqualsTheLimitKeepsIt(t *testing.T) {
+	for _, x := range []struct {
+		condition string
+		old, now  float64
+		scale     sample.Scale
+		want      Outcome
+	}{
+		{"n>+5%", 0, 0, sample.Difference, Kept},
+		{"n<-5%", 0, 0, sample.Difference, Kept},
+		{"n>+0%", 3, 3, sample.Ratio, Kept},
+		{"n<-0%", 3, 3, sample.Ratio, Kept},
+		{WorseThanMargin, 0, 0, sample.Difference, Kept},
+		{"n>+5%", 7, 7 * 1.05, sample.Ratio, Kept},
+		{"n>+5%", 20, 21, sample.Difference, Kept},
+		{"n>+5%", 0, 1, sample.Difference, Exceeded},
+		{"n>+0%", 1e6, 1e6 + 1, sample.Ratio, Exceeded},
+		{"n<-0%", 3, 2, sample.Ratio, Exceeded},
+	} {
+		m := sample.Metric{Name: "n", Unit: "1", Better: sample.Lower, Scale: x.scale, Primary: true}
+		d := Data{Baseline: "old", Margin: .02, Looks: []int{8}, Alphas: []float64{.05}, Trials: 1,
+			FailOn: []string{x.condition}, Contenders: []Contender{{Name: "old"}, {Name: "new"}},
+			Cells: []Cell{{Name: "job", Workload: "command", Metrics: []sample.Metric{m}}}}
+		r := rand.New(rand.NewPCG(1, 1))
+		for b := range 8 {
+			first := r.IntN(2)
+			for i := range 2 {
+				who, v := "old", x.old
+				if i == first {
+					who, v = "new", x.now
+				}
+				if x.scale == sample.Ratio {
+					v = math.Log(v)
+				}
+				d.Observations = append(d.Observations, Observation{Block: b, Position: i, Contender: who, Cell: "job",
+					Values: []sample.Value{{Metric: "n", Unit: "1", Value: v}}})
+			}
+		}
+		if l := Analyse(d).Limits; len(l) != 1 || l[0].Outcome != x.want {
+			t.Errorf("%s of %v and %v: %+v", x.condition, x.old, x.now, l)
+		}
+	}
+}

@@ -211,8 +211,9 @@ func (r Results) Newer() string {
 // 9: the gate clock-drift. 10: exact metrics. 11: cpu-wait does not apply to CPU time.
 // 12: the gate own-time; path for other generators than bakeoff's; gates of the clock spare
 // what the controller timed. 13: path from 75 % of the bytes on, with idle CPUs. 14: cells
-// whose trials each create an environment have ScopeMachine. 15: the gate cpu-shared.
-const Rules = 15
+// whose trials each create an environment have ScopeMachine. 15: the gate cpu-shared. 16: a difference that equals the
+// limit keeps it.
+const Rules = 16
 
 // Scope says for which environments a verdict holds.
 type Scope string

@@ -290,6 +290,28 @@ func (c *Contrast) Stand(n int, shift float64) Standing {
 	return Standing{n, above, below}
 }
 
+// rounding is the share of a value that is taken for a rounding error.
+const rounding = 1e-9
+
+// Beyond returns the first difference on a side of shift, −1 for below and 1 for above, that differs from it by more
+// than the rounding of the values of the first n blocks.
+func (c *Contrast) Beyond(n int, shift float64, side int) float64 {
+	if n == 0 {
+		return shift
+	}
+	_, end := c.blockBounds(n - 1)
+	var largest float64
+	for _, v := range c.t.Value[:end] {
+		if !math.IsInf(v, 0) {
+			largest = max(largest, math.Abs(v))
+		}
+	}
+	if largest == 0 {
+		largest = 1
+	}
+	return shift + float64(side)*rounding*largest
+}
+
 // At returns where the difference lies relative to the interval of a level in
 // (0, 1): −1 below it, 0 within, +1 above.
 func (s Standing) At(level float64) int {
