@@ -101,6 +101,22 @@ func plainLabels(sources []Source, by string) []Source {
 	return out
 }
 
+// WithoutContender counts the records that lack the label by which contenders differ, so that they are left out.
+func WithoutContender(sources []Source, by string) (n int) {
+	if by == "" || by == ByFile {
+		return 0
+	}
+	sources, opt := ownNames(sources, Option{By: by})
+	for _, s := range sources {
+		for _, rec := range s.Records {
+			if _, ok := contender(rec, s, opt.By); !ok {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func numbered(name string, n int) string { return fmt.Sprintf("%s #%d", name, n) }
 
 // naming decides which labels are in the names of cells, and how their values are

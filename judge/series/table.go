@@ -409,7 +409,7 @@ func (t *table) lacking(keys []cellMetric, who string) (out []string) {
 
 // missing lists the cells in which a contender has no value, or no value of a metric.
 func (t *table) missing(r *Result) {
-	expected := t.by == ByFile || t.by == t.doc.By && t.doc.Complete
+	expected := t.by != t.doc.By || t.doc.Complete
 	keys := map[string][]cellMetric{}
 	for _, key := range t.keys {
 		keys[key.cell] = append(keys[key.cell], key)

@@ -319,11 +319,16 @@ func TestWhatOneSideLacksIsMissing(t *testing.T) {
 	baseless := file(t, "t.csv", all+"0,0,b,v,m,s,lower,1\n")
 	metric := file(t, "t.csv", all+"0,0,a,w,n,s,lower,1\n")
 	apart := file(t, "t.csv", head+"0,0,a,w,m,s,lower,1\n1,0,b,w,m,s,lower,1\n")
+	version := file(t, "x.txt", "v: old\nBenchmarkA-2 10 5 ns/op\nBenchmarkB-2 10 5 ns/op\nv: new\nBenchmarkA-2 10 5 ns/op\n")
+	without := file(t, "x.txt", "BenchmarkA-2 10 5 ns/op\nv: old\nBenchmarkA-2 10 5 ns/op\nv: new\nBenchmarkA-2 10 5 ns/op\n")
 	for _, x := range []struct {
 		args string
 		want string
 		code int
 	}{
+		{version + " --contender v --fail-on missing", "--fail-on missing: new at B is missing: no file has a value", 3},
+		{version + " --contender v", "missing: new at B: no file has a value", 4},
+		{without + " --contender v --fail-on missing", `--fail-on missing: 1 result without "v"`, 3},
 		{both + " " + one + " --fail-on missing", "new at A is missing", 3},
 		{both + " " + one, "no file has a value of B/op", 4},
 		{both + " " + both, "", 0},

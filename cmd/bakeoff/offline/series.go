@@ -50,7 +50,7 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 		for i := range results {
 			results[i].Warnings = append(append(results[i].Warnings, why...), sources[0].Warnings...)
 		}
-		return a.printTable(results, f, lostIn(sources))
+		return a.printTable(results, f, lostIn(sources, opt.By))
 	}
 	for _, name := range []string{"looks", "alphas", "margin"} {
 		if c.Flags().Changed(name) {
@@ -78,13 +78,16 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 	if err != nil {
 		return err
 	}
-	return FailOn(f.failOn).endWith([]analysis.Results{r.Results()}, lostIn(sources), "")
+	return FailOn(f.failOn).endWith([]analysis.Results{r.Results()}, lostIn(sources, opt.By), "")
 }
 
 // lostIn are the lines of the conditions missing and failed about what the files lack: a
-// contender of which every part was left out does not count.
-func lostIn(sources []series.Source) map[string][]string {
+// contender of which every part was left out does not count. by is the option --contender.
+func lostIn(sources []series.Source, by string) map[string][]string {
 	out := map[string][]string{}
+	if n := series.WithoutContender(sources, by); n > 0 {
+		out["missing"] = append(out["missing"], fmt.Sprintf("%s without %q", unit.Count(n, "result"), by))
+	}
 	for _, s := range sources {
 		if s.LeftOut > 0 {
 			out["missing"] = append(out["missing"], fmt.Sprintf("%s: %s cannot be used", s.Path, unit.Count(s.LeftOut, "part")))
