@@ -37,11 +37,40 @@ func TestLogsOfCIServers(t *testing.T) {
 			}
 		}
 	}
-	two := before("old-1  | ", bench) + before("new-1  | ", bench)
-	_, stderr, code := called(t, "analyse", file(t, "x.txt", two))
-	const want = "x.txt is the log of several jobs or services: new-1, old-1; write the lines"
-	if code != 2 || !strings.Contains(stderr, want) {
-		t.Errorf("%s, %d", stderr, code)
+	const time = "2024-05-01T12:00:00.1234567Z "
+	for name, x := range map[string]struct{ text, names, command string }{
+		"services": {before("old-1  | ", bench) + before("new-1  | ", bench), "new-1, old-1", `awk '$1 == "new-1"' `},
+		"services below a line of docker compose": {"Attaching to b-1, b-10\n" + before("b-1  | ", bench) +
+			before("b-10  | ", bench), "b-1, b-10", `awk '$1 == "b-1"' `},
+		"a service that failed": {before("old-1  | ", bench) + before("new-1  | ", "panic: x\n"), "new-1, old-1",
+			`awk '$1 == "old-1"' `},
+		"jobs": {before("bench (old)\tRun\t"+time, bench) + before("bench (new)\tRun\t"+time, bench),
+			"bench (new) / Run, bench (old) / Run", `awk -F '\t' '$1 == "bench (new)" && $2 == "Run"' `},
+		"jobs with byte order marks": {"old\tRun\t\ufeff" + time + "Run\n" + before("old\tRun\t"+time, bench) +
+			"new\tRun\t\ufeff" + time + "Run\n" + before("new\tRun\t"+time, bench), "new / Run, old / Run",
+			`awk -F '\t' '$1 == "new" && $2 == "Run"' `},
+		"steps": {before("a\tSet up\t"+time, "x\n") + before("a\t\"b\" it's\t"+time, bench) + before("a\tc\t"+time, rust),
+			`a / "b" it's, a / c`, `awk -F '\t' '$1 == "a" && $2 == "\"b\" it'\''s"' `},
+	} {
+		_, stderr, code := called(t, "analyse", file(t, "x.txt", x.text))
+		want := "x.txt is the log of several jobs, steps or services: " + x.names + "; write the lines of each into a file " +
+			"of its own: " + x.command
+		if code != 2 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: %s, %d, want %s", name, stderr, code, want)
+		}
+	}
+	for name, text := range map[string]string{
+		"a step with results": before("a\tSet up\t"+time, "x\ny\n") + before("a\tb\t"+time, bench) +
+			before("a\tPost\t"+time, "z\n"),
+		"a step of docker build": "#1 [internal] load build definition\n#1 DONE 0.0s\n\n" + before("#5 0.1 ", "x\ny\n") +
+			before("#6 12.12 ", bench) + "#6 DONE 20.1s\n",
+		"parts of lines": before("2024-05-01T12:00:00.123456Z 00O ", strings.ReplaceAll(bench, "\t 10", "\n+\t 10")),
+	} {
+		text = strings.ReplaceAll(text, "00O +", "00O+")
+		out, stderr, code := called(t, "analyse", file(t, "x.txt", text))
+		if code != 0 || !strings.Contains(out, "  A     x          5.00 ns/op  1") {
+			t.Errorf("%s: %s, %s, %d", name, out, stderr, code)
+		}
 	}
 	table := strings.Repeat("old | 5\nnew | 6\n", 4) + bench
 	out, stderr, code := called(t, "analyse", file(t, "x.txt", table))

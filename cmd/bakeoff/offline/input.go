@@ -159,14 +159,17 @@ func criterionSamples(folder string) (out []string) {
 	return nil
 }
 
+// standardInput is the path of what is read from there.
+const standardInput = "standard input"
+
 func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
-		in, err := logReader(a.In, "standard input")
+		in, err := logReader(a.In, standardInput)
 		if err != nil {
 			return input{}, err
 		}
 		ends := &ends{Reader: in}
-		return input{path: "standard input", in: bufio.NewReaderSize(ends, in.Size()), ends: ends}, nil
+		return input{path: standardInput, in: bufio.NewReaderSize(ends, in.Size()), ends: ends}, nil
 	}
 	f, err := os.Open(path)
 	if err != nil {
