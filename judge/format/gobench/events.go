@@ -34,7 +34,7 @@ func (r *reader) textOfEvents(data []byte) []byte {
 	var out bytes.Buffer
 	parts := map[string]string{} // package → the beginning of its line
 	first := map[string]int{}    // package → the line of the file with this beginning
-	ended := map[string]bool{}   // packages with an action that ends them
+	ended := map[string]bool{}   // packages whose last run has an action that ends it
 	said := map[string]bool{}    // packages whose output says that they failed
 	last, number := "", 0
 	put := func(line string, from int) {
@@ -49,11 +49,19 @@ func (r *reader) textOfEvents(data []byte) []byte {
 		}
 		put(line, first[pkg])
 	}
-	start := map[string]int{} // package → the line of its first event
-	began := func(pkg string) {
-		if start[pkg] == 0 {
-			start[pkg] = number
+	start := map[string]int{} // package → the line of the first event of its last run
+	cut := func(pkg string) {
+		r.p.Cut(&r.out, start[pkg], "%s has no action pass, fail or skip, so the file may be incomplete.", packageName(pkg))
+	}
+	// began notes the line of a run that begins. A file may have several, one after the other.
+	began := func(pkg, action string) {
+		first := start[pkg] == 0 || ended[pkg]
+		if again := action == "start" && !first; again {
+			cut(pkg)
+		} else if !first {
+			return
 		}
+		start[pkg], ended[pkg], said[pkg] = number, false, false
 	}
 	// end writes the last line of a package, which has no line break.
 	end := func(pkg string) {
@@ -80,7 +88,7 @@ func (r *reader) textOfEvents(data []byte) []byte {
 				continue
 			}
 			end(e.Package)
-			began(e.Package)
+			began(e.Package, e.Action)
 			switch e.Action {
 			case "fail":
 				if !said[e.Package] {
@@ -92,7 +100,7 @@ func (r *reader) textOfEvents(data []byte) []byte {
 			}
 			continue
 		}
-		began(e.Package)
+		began(e.Package, e.Action)
 		if parts[e.Package] == "" {
 			first[e.Package] = number
 		}
@@ -112,7 +120,7 @@ func (r *reader) textOfEvents(data []byte) []byte {
 	}
 	for _, pkg := range slices.Sorted(maps.Keys(start)) {
 		if !ended[pkg] {
-			r.p.Cut(&r.out, start[pkg], "%s has no action pass, fail or skip, so the file may be incomplete.", packageName(pkg))
+			cut(pkg)
 		}
 	}
 	return out.Bytes()
