@@ -319,8 +319,9 @@ func TestWhatOneSideLacksIsMissing(t *testing.T) {
 	baseless := file(t, "t.csv", all+"0,0,b,v,m,s,lower,1\n")
 	metric := file(t, "t.csv", all+"0,0,a,w,n,s,lower,1\n")
 	apart := file(t, "t.csv", head+"0,0,a,w,m,s,lower,1\n1,0,b,w,m,s,lower,1\n")
-	version := file(t, "x.txt", "v: old\nBenchmarkA-2 10 5 ns/op\nBenchmarkB-2 10 5 ns/op\nv: new\nBenchmarkA-2 10 5 ns/op\n")
-	without := file(t, "x.txt", "BenchmarkA-2 10 5 ns/op\nv: old\nBenchmarkA-2 10 5 ns/op\nv: new\nBenchmarkA-2 10 5 ns/op\n")
+	const old, now = "v: old\nBenchmarkA-2 10 5 ns/op\n", "v: new\nBenchmarkA-2 10 5 ns/op\n"
+	version := file(t, "x.txt", old+"BenchmarkB-2 10 5 ns/op\n"+now)
+	without := file(t, "x.txt", "BenchmarkA-2 10 5 ns/op\n"+old+now)
 	for _, x := range []struct {
 		args string
 		want string
