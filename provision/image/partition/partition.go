@@ -17,39 +17,10 @@ import (
 // Range is a part of a disk, in bytes.
 type Range struct{ Offset, Size int64 }
 
-// The types of partitions, as they are written in a GPT.
-const (
-	linuxData = "0fc63daf-8483-4772-8e79-3d69d8477de4"
-	linuxMBR  = 0x83
-	protected = 0xee // the entry in an MBR that stands for a GPT
-)
-
-// containers are the types of partitions whose file systems bakeoff does not find, as written in a GPT.
-//
-// Source: UAPI Group, Discoverable Partitions Specification; fdisk(8) of Linux.
-var containers = map[string]string{"e6d6d379-f507-44c2-a23c-238f2a3df928": "LVM",
-	"ca7d7ccb-63ed-4c53-861c-1742536059cc": "LUKS", "a19d880f-05fc-4d3b-a006-743f0f84911e": "RAID"}
-
-// containersMBR are the types of such partitions in an MBR.
-var containersMBR = map[byte]string{0x8e: "LVM", 0xe8: "LUKS", 0xfd: "RAID"}
-
-// roots are the types of root partitions by GOARCH.
-//
-// Source: UAPI Group, Discoverable Partitions Specification.
-var roots = map[string]string{
-	"amd64":   "4f68bce3-e8cd-4db1-96e7-fbcaf984b709",
-	"arm64":   "b921b045-1df0-41c3-af44-4c6f280d3fae",
-	"386":     "44479540-f297-41b2-9af7-d131d5f0458a",
-	"arm":     "69dad710-2ce4-4e3c-b16c-21a1d49abed3",
-	"riscv64": "72ec70a6-cf74-40e6-bd49-4bda08e8f224",
-	"s390x":   "5eead9a9-fe09-4a1e-a1d7-520d00531306",
-	"ppc64le": "c31c45e6-3f39-412e-80fb-4809c4980599",
-}
-
 // Root returns the place of the ext4 file system that is the root of a disk of size
 // bytes: the file system of the whole disk, the Linux partition with the attribute
-// BOOTONCE or BOOTME, the one with the type of a root for the architecture arch, or the
-// only Linux partition. Errors are of kind fault.Invalid.
+// BOOTONCE, the one with the type of a root for the architecture arch, the one with the
+// attribute BOOTME, or the only Linux partition. Errors are of kind fault.Invalid.
 func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 	whole := Range{0, size}
 	if fileSystemOf(disk, whole) == ext {
@@ -94,23 +65,29 @@ func refuseFormat(disk io.ReaderAt) error {
 // part is a partition with Linux in it.
 type part struct {
 	gpt.Partition
-	root  bool   // its type says that it is a root
-	holds string // what it contains by its type, if it is no file system
+	root   bool   // its type says that it is a root
+	hidden string // why bakeoff cannot use it, although it can be the root: "is ..."
 }
 
 func (p part) byteRange() Range { return Range{p.Offset, p.Size} }
 
-// chooseRoot returns the partition that the attributes of the GPT name: BOOTONCE before
-// BOOTME; or the root partition; or else the only Linux partition.
+// chooseRoot returns the partition with the attribute BOOTONCE; or else the root partition, or the
+// only Linux partition; of several, that with the attribute BOOTME. That attribute does not precede the type
+// of a root: systemd uses the same bit for file systems that grow.
+//
+// Source: GPT_ENT_ATTR_BOOTME in sys/disk/gpt.h of FreeBSD; SD_GPT_FLAG_GROWFS in sd-gpt.h of systemd.
 func chooseRoot(parts []part) (Range, error) {
-	if p, err := gpt.Boot(lists.Map(parts, func(p part) gpt.Partition { return p.Partition }), ""); err == nil {
-		return part{Partition: p}.byteRange(), nil
+	found := lists.Filter(parts, func(p part) bool { return p.hidden == "" })
+	once := lists.Filter(found, func(p part) bool { return p.Attributes&gpt.BootOnce != 0 })
+	hidden, isHidden := lists.Find(parts, func(p part) bool { return p.hidden != "" })
+	if typed := lists.Filter(found, func(p part) bool { return p.root }); len(typed) > 0 {
+		found, isHidden = typed, false
 	}
-	found := lists.Filter(parts, func(p part) bool { return p.root })
-	hidden, isHidden := part{}, false
-	if len(found) == 0 {
-		found = lists.Filter(parts, func(p part) bool { return p.holds == "" })
-		hidden, isHidden = lists.Find(parts, func(p part) bool { return p.holds != "" })
+	for _, some := range [][]part{once, found} {
+		p, err := gpt.Boot(lists.Map(some, func(p part) gpt.Partition { return p.Partition }), "")
+		if err == nil {
+			return part{Partition: p}.byteRange(), nil
+		}
 	}
 	if len(found) == 1 && !isHidden {
 		return found[0].byteRange(), nil
@@ -120,12 +97,20 @@ func chooseRoot(parts []part) (Range, error) {
 		strings.Join(numbers, ", "))
 	switch {
 	case isHidden:
-		err = fault.New(fault.Invalid, "the root of the disk can be in partition %d, which contains %s by its type, and "+
-			"bakeoff does not read that", hidden.Number, hidden.holds)
+		err = fault.New(fault.Invalid, "the root of the disk can be in partition %d, which %s", hidden.Number, hidden.hidden)
 	case len(found) == 0:
 		err = fault.New(fault.Invalid, "the disk has no Linux partition")
 	}
-	return Range{}, fault.WithFix(err, "copy the file system of the root into a file of its own and name that file")
+	fix := "copy the file system of the root into a file of its own and name that file"
+	const attribute = "attribute 59 (sgdisk --attributes=NUMBER:set:59 FILE)"
+	switch {
+	case len(found) == 0 || found[0].Type == "": // an MBR has no such attributes
+	case isHidden:
+		fix = "if another Linux partition is the root, set its " + attribute + "; otherwise " + fix
+	default:
+		fix = "give the root the " + attribute + ", or " + fix
+	}
+	return Range{}, fault.WithFix(err, fix)
 }
 
 // linuxPartitions returns the Linux partitions of a disk; nil if it has no partition table.
@@ -139,14 +124,16 @@ func linuxPartitions(disk io.ReaderAt, size int64, arch string) ([]part, error) 
 		if e.kind == protected {
 			return linuxParts(disk, size, arch)
 		}
-		p := part{Partition: e.Partition, holds: containersMBR[e.kind]}
-		if e.kind != linuxMBR && p.holds == "" {
+		if err := within(e.Partition, size); err != nil {
+			if e.kind == linuxMBR || containersMBR[e.kind] != "" {
+				return nil, err
+			}
 			continue
 		}
-		if err := within(p.Partition, size); err != nil {
-			return nil, err
+		other := e.isExtended() || strings.IndexByte(othersMBR, e.kind) >= 0
+		if p, ok := linuxPart(disk, e.Partition, e.kind == linuxMBR, other, containersMBR[e.kind]); ok {
+			parts = append(parts, p)
 		}
-		parts = append(parts, p)
 	}
 	return parts, nil
 }
@@ -167,11 +154,38 @@ func linuxParts(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 	}
 	parts := []part{}
 	for _, p := range all {
-		if holds := containers[p.Type]; p.Type == linuxData || p.Type == roots[arch] || holds != "" {
-			parts = append(parts, part{p, p.Type == roots[arch], holds})
+		name, isRoot := gpt.TypeName(p.Type), p.Type == roots[arch]
+		if strings.HasPrefix(name, "Linux root") && !isRoot {
+			parts = append(parts, part{p, false, fmt.Sprintf("has the type %s, not that of a root for %s", name, arch)})
+			continue
+		}
+		other := name != "" && p.Type != windowsData
+		if q, ok := linuxPart(disk, p, isRoot || p.Type == linuxData, other, containers[p.Type]); ok {
+			q.root = isRoot
+			parts = append(parts, q)
 		}
 	}
 	return parts, err
+}
+
+// linuxPart tells whether a partition can be the root. Its type says that it is one with Linux, that
+// it has another use, or what it holds instead of a file system. Otherwise its content decides.
+func linuxPart(disk io.ReaderAt, p gpt.Partition, linux, other bool, holds string) (part, bool) {
+	switch {
+	case holds != "":
+		return part{p, false, "contains " + holds + " by its type, and bakeoff does not read that"}, true
+	case linux:
+		return part{p, false, ""}, true
+	case other:
+		return part{}, false
+	}
+	switch s := fileSystemOf(disk, Range{p.Offset, p.Size}); s {
+	case ext, "xfs", "btrfs", "f2fs", "squashfs", "erofs":
+		return part{p, false, ""}, true
+	case "LUKS", "LVM":
+		return part{p, false, "contains " + s + ", and bakeoff does not read that"}, true
+	}
+	return part{}, false
 }
 
 // ext is the name of the file systems that guests mount: ext2, ext3 and ext4 have one

@@ -78,6 +78,7 @@ func withGPT(disk []byte, size int, parts ...entry) {
 const (
 	esp       = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
 	netBSDFFS = "49f48d5a-b10e-11dc-b99b-0019d1879648"
+	luks      = "ca7d7ccb-63ed-4c53-861c-1742536059cc"
 	size      = 64 << 10
 	ofFFS     = "the root of the disk contains FFS, but guests of bakeoff mount only ext4; boot it " +
 		"as the disk of the driver " +
@@ -105,8 +106,16 @@ func TestRoot(t *testing.T) {
 			withGPT(d, 4096, entry{esp, 4, 4, 0}, entry{linuxData, 5, 8, 0})
 			extAt(d, 5*4096, 16)
 		}, Range{5 * 4096, 4 * 4096}, ""},
-		"BOOTME before the type of a root": {func(d []byte) {
-			withGPT(d, sector, entry{amd64, 20, 23, 0}, entry{linuxData, 32, 63, gpt.BootMe})
+		"the type of a root before BOOTME": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 23, gpt.BootMe}, entry{amd64, 32, 63, 0})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
+		"BOOTME of two roots": {func(d []byte) {
+			withGPT(d, sector, entry{amd64, 20, 23, 0}, entry{amd64, 32, 63, gpt.BootMe})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
+		"BOOTME beside LUKS": {func(d []byte) {
+			withGPT(d, sector, entry{luks, 20, 23, 0}, entry{linuxData, 32, 63, gpt.BootMe})
 			extAt(d, 32*sector, 16)
 		}, Range{32 * sector, 32 * sector}, ""},
 		"BOOTONCE before BOOTME": {func(d []byte) {
@@ -119,10 +128,30 @@ func TestRoot(t *testing.T) {
 		}, Range{32 * sector, 32 * sector}, ""},
 		"two Linux partitions": {func(d []byte) {
 			withGPT(d, sector, entry{linuxData, 20, 23, 0}, entry{linuxData, 24, 31, 0})
-		}, Range{}, "2 partitions that can be the root: 1, 2"},
+		}, Range{}, "2 partitions that can be the root: 1, 2; give the root the attribute 59"},
 		"the root of another architecture": {func(d []byte) {
-			withGPT(d, sector, entry{roots["arm64"], 20, 23, 0})
-		}, Range{}, "no Linux partition"},
+			withGPT(d, sector, entry{linuxData, 20, 23, 0}, entry{roots["arm64"], 24, 31, gpt.BootMe})
+		}, Range{}, "can be in partition 2, which has the type Linux root (arm64), not that of a root for amd64; if"},
+		"/boot and ext4 in a partition of another type": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 23, 0}, entry{windowsData, 32, 63, 0})
+			extAt(d, 32*sector, 16)
+		}, Range{}, "2 partitions that can be the root: 1, 2"},
+		"LUKS in a partition of an unknown type": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 23, 0}, entry{netBSDFFS[:35] + "9", 32, 63, 0})
+			copy(d[32*sector:], "LUKS\xba\xbe")
+		}, Range{}, "can be in partition 2, which contains LUKS, and"},
+		"/boot, /home and ESP": {func(d []byte) {
+			withGPT(d, sector, entry{esp, 20, 23, 0}, entry{"bc13c2ff-59e6-4262-a352-b275fd6f7172", 24, 27, 0},
+				entry{"933ac7e1-2eb4-4f13-b844-0e14e2aef915", 28, 31, 0}, entry{linuxData, 32, 63, 0})
+			for _, at := range []int{20, 24, 28} {
+				extAt(d, at*sector, 2)
+			}
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
+		"ext4 in an MBR, in a partition of another type": {func(d []byte) {
+			mbr(d, 0, 0x07, 16, 32)
+			extAt(d, 16*sector, 16)
+		}, Range{16 * sector, 32 * sector}, ""},
 		"a damaged header": {func(d []byte) {
 			withGPT(d, sector, entry{amd64, 20, 23, 0})
 			d[sector+40]++
@@ -162,8 +191,17 @@ func TestRoot(t *testing.T) {
 			mbr(d, 1, 0x8e, 48, 32)
 			extAt(d, 16*sector, 16)
 		}, Range{}, "can be in partition 2, which contains LVM"},
+		"ZFS beside /boot": {func(d []byte) {
+			mbr(d, 0, linuxMBR, 16, 32)
+			mbr(d, 1, 0xbf, 48, 32)
+			extAt(d, 16*sector, 16)
+		}, Range{}, "can be in partition 2, which contains ZFS by its type, and bakeoff does not read that; copy"},
+		"ZFS beside /boot in a GPT": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 31, 0}, entry{"6a85cf4d-1dd2-11b2-99a6-080020736631", 32, 63, 0})
+			extAt(d, 20*sector, 4)
+		}, Range{}, "can be in partition 2, which contains ZFS by its type"},
 		"LUKS beside /boot in a GPT": {func(d []byte) {
-			withGPT(d, sector, entry{linuxData, 20, 31, 0}, entry{"ca7d7ccb-63ed-4c53-861c-1742536059cc", 32, 63, 0})
+			withGPT(d, sector, entry{linuxData, 20, 31, 0}, entry{luks, 32, 63, 0})
 			extAt(d, 20*sector, 4)
 		}, Range{}, "can be in partition 2, which contains LUKS"},
 		"the type of a root beside LVM": {func(d []byte) {
