@@ -222,9 +222,9 @@ func (a *app) imageImport() *cobra.Command {
 therefore refuses every image that a run would refuse. It continues a download that was
 interrupted.
 
-IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE. With
---source, IMAGE is the ID that "image avail" shows. A UUID needs no --source. The origins of
-an image are imported, too.
+IMAGE is NAME:TAG of a registry, oci:DIR[:TAG], oci-archive:FILE[:TAG] or
+docker-archive:FILE. With --source, IMAGE is the ID that "image avail" shows. A UUID needs no
+--source. The origins of an image are imported, too.
 
 --disk writes the disk of a virtual machine to a raw FILE. The machine on which import runs
 does not need ZFS. With --disk, IMAGE is an image whose file at the source is the ZFS stream

@@ -275,7 +275,7 @@ func resourceFields(cat Catalogue) []field {
 		{name: "image", doc: "Image of the root file system, for drivers that use an image. debian:SUITE or " +
 			"ubuntu:SUITE, such as debian:bookworm or ubuntu:noble: bakeoff builds this image once from the " +
 			"packages of the distribution. NAME:TAG or NAME@DIGEST: an image of a registry, such as alpine:3.20 or " +
-			"docker.io/library/debian:bookworm. On this machine: oci:DIR[:TAG], oci-archive:FILE, " +
+			"docker.io/library/debian:bookworm. On this machine: oci:DIR[:TAG], oci-archive:FILE[:TAG], " +
 			"docker-archive:FILE, rootfs:DIR or rootfs:FILE (a tar file, plain or compressed with gzip, xz or " +
 			"zstd). disk:FILE: the raw or qcow2 disk of a machine, for drivers that boot machines. With driver: " +
 			"jail, also the path of a folder on the contender's host.",

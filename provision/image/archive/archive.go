@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -57,7 +58,7 @@ func Check(ctx context.Context, r reference.Reference, arch string) error {
 		if err != nil {
 			return err
 		}
-		return checkPlatform(files, all, arch)
+		return checkPlatform(files, all, r, arch)
 	}
 	image, err := listOf(files)
 	for _, name := range append([]string{image.Config}, image.Layers...) {
@@ -72,8 +73,8 @@ func Check(ctx context.Context, r reference.Reference, arch string) error {
 }
 
 // checkPlatform refuses the image of a layout that is for another platform. What cannot be read is for Import.
-func checkPlatform(s packed, all v1.IndexManifest, arch string) error {
-	d, err := chooseImage(all.Manifests, "", arch)
+func checkPlatform(s packed, all v1.IndexManifest, r reference.Reference, arch string) error {
+	d, err := chooseImage(all.Manifests, r, arch)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func read(ctx context.Context, r reference.Reference, arch string, into *layout.
 			return v1.Descriptor{}, addPathFix(err)
 		}
 		defer root.Close()
-		return fromLayout(ctx, folder{root}, r.Tag, arch, into)
+		return fromLayout(ctx, folder{root}, r, arch, into)
 	}
 	f, err := os.Open(r.Path)
 	if err != nil {
@@ -137,7 +138,7 @@ func read(ctx context.Context, r reference.Reference, arch string, into *layout.
 	}
 	files.file = unpacked
 	if r.Kind == reference.OCIArchive {
-		return fromLayout(ctx, files, "", arch, into)
+		return fromLayout(ctx, files, r, arch, into)
 	}
 	return fromDocker(ctx, files, into)
 }
@@ -282,12 +283,14 @@ func indexOf(s source) (v1.IndexManifest, error) {
 }
 
 // fromLayout imports an image of a layout: that with the tag, or the only one.
-func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.Layout) (v1.Descriptor, error) {
+func fromLayout(
+	ctx context.Context, s source, r reference.Reference, arch string, into *layout.Layout,
+) (v1.Descriptor, error) {
 	all, err := indexOf(s)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	d, err := chooseImage(all.Manifests, tag, arch)
+	d, err := chooseImage(all.Manifests, r, arch)
 	if err != nil {
 		return d, err
 	}
@@ -310,42 +313,52 @@ func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.La
 	return d, fault.New(fault.Invalid, "the index names only other indexes")
 }
 
-// chooseImage returns the image with a tag, or the only one.
-func chooseImage(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
+// chooseImage returns the image of a layout with the tag of the reference; without a tag the only image, or the only
+// one for the architecture.
+func chooseImage(all []v1.Descriptor, r reference.Reference, arch string) (v1.Descriptor, error) {
+	var found []v1.Descriptor
 	var tags []string
+	all = layout.OfImages(all)
 	for _, d := range all {
 		name := d.Annotations[refName]
-		if tag != "" && (name == tag || strings.HasSuffix(name, ":"+tag)) {
-			return d, nil
-		}
-		if name != "" {
-			tags = append(tags, yamltree.Show(name))
+		tag := name[strings.LastIndexAny(name, "/:")+1:] // of a full name, docker.io/library/alpine:3.20
+		tags = lists.AddNew(tags, tag)
+		known := slices.ContainsFunc(found, func(f v1.Descriptor) bool { return f.Digest == d.Digest })
+		if !known && (r.Tag == "" || name == r.Tag || tag == r.Tag) {
+			found = append(found, d)
 		}
 	}
+	several := len(tags) > 1 // or an image without a tag
+	tags = lists.Filter(tags, func(tag string) bool { return tag != "" })
+	slices.Sort(tags)
+	use := strings.Join(lists.Map(tags[:min(len(tags), 10)], yamltree.Show), ", ")
 	switch {
-	case tag == "" && len(all) == 1:
-		return all[0], nil
-	case tag == "" && len(all) > 1 && all[0].Platform != nil:
-		return layout.For(v1.IndexManifest{Manifests: all}, arch)
 	case len(all) == 0:
 		return v1.Descriptor{}, fault.New(fault.Invalid, "the layout holds no image")
-	}
-	slices.Sort(tags)
-	tags = slices.Compact(tags)
-	switch {
-	case len(tags) == 0 && tag == "":
-		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid,
-			"the layout holds %d images without names or platforms", len(all)), "write each image into a layout of its own")
-	case len(tags) == 0:
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) == 0 && len(tags) == 0:
 		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the images of the layout have no tags"),
-			"remove the tag "+yamltree.Show(tag))
-	case tag == "":
-		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout holds %d images", len(all)),
-			"write oci:DIR:TAG with one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
+			"remove the tag "+yamltree.Show(r.Tag))
+	case len(found) == 0:
+		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout has no image with the tag %s",
+			yamltree.Show(r.Tag)), "use one of "+use)
+	case r.Tag == "" && several:
+		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout holds %d images", len(found)),
+			fmt.Sprintf("write %s:%s:TAG with one of %s", r.Kind, r.Path, use))
 	}
-	return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout has no image with the tag %s",
-		yamltree.Show(tag)),
-		"use one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
+	if !slices.ContainsFunc(found, func(d v1.Descriptor) bool { return d.Platform != nil }) {
+		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout holds %d images that neither a name "+
+			"nor a platform distinguishes", len(found)), "write each image into a layout of its own")
+	}
+	d, err := layout.For(v1.IndexManifest{Manifests: found}, arch)
+	if err == nil && lists.Count(found, func(f v1.Descriptor) bool {
+		return f.Platform != nil && f.Platform.Equals(*d.Platform)
+	}) > 1 {
+		err = fault.WithFix(fault.New(fault.Invalid, "the layout holds several images for linux/%s", arch),
+			"write each image into a layout of its own")
+	}
+	return d, err
 }
 
 // copyImage copies the blobs of an image, and at last its manifest.
@@ -390,6 +403,9 @@ func parseSaved(b []byte) (saved, error) {
 	if err := json.NewDecoder(bytes.NewReader(b)).Decode(&all); err != nil {
 		return saved{}, fault.New(fault.Invalid, "manifest.json is damaged: %w", err)
 	}
+	all = slices.CompactFunc(all, func(a, b saved) bool { // one image with two names
+		return a.Config == b.Config && slices.Equal(a.Layers, b.Layers)
+	})
 	switch {
 	case len(all) > 1:
 		return saved{}, fault.WithFix(fault.New(fault.Invalid, "the archive holds %d images", len(all)),

@@ -51,6 +51,30 @@ func inLayout(i registrytest.Image, tags ...string) map[string]string {
 	return files
 }
 
+// listed is an entry of the index of a layout: an image with a tag and an architecture, both of which may be "".
+func listed(i registrytest.Image, tag, arch string) string {
+	platform := ""
+	switch arch {
+	case "":
+	case "unknown":
+		platform = `,"platform":{"os":"unknown","architecture":"unknown"}`
+	default:
+		platform = fmt.Sprintf(`,"platform":{"os":"linux","architecture":%q}`, arch)
+	}
+	return fmt.Sprintf(`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d,`+
+		`"annotations":{"org.opencontainers.image.ref.name":%q}%s}`, i.Digest(), len(i.Manifest), tag, platform)
+}
+
+// withIndex are the files of a layout with images and these entries of the index.
+func withIndex(images []registrytest.Image, entries ...string) map[string]string {
+	files := map[string]string{}
+	for _, i := range images {
+		maps.Copy(files, inLayout(i))
+	}
+	files["index.json"] = `{"schemaVersion":2,"manifests":[` + strings.Join(entries, ",") + `]}`
+	return files
+}
+
 // inDocker are the files of docker save.
 func inDocker(t testing.TB, i registrytest.Image) map[string]string {
 	files := map[string]string{"config.json": string(i.Config)}
@@ -183,19 +207,30 @@ func TestImport(t *testing.T) {
 	index["index.json"] = fmt.Sprintf(`{"schemaVersion":2,`+
 		`"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json",`+
 		`"digest":%q,"size":%d}]}`, registrytest.Digest([]byte(nested)), len(nested))
+	other := registrytest.Build(t, nil, registrytest.Tar(t, map[string]string{"f": "3"}))
+	both := []registrytest.Image{i, other}
+	twice := inDocker(t, i)
+	twice["manifest.json"] = strings.Replace(twice["manifest.json"], "]}]", `]},`+twice["manifest.json"][1:], 1)
 	for name, text := range map[string]string{
-		"layout":               "oci:" + folderOf(t, inLayout(i, "v1")),
-		"tag":                  "oci:" + folderOf(t, inLayout(i, "v0", "v1")) + ":v1",
-		"tag of a full name":   "oci:" + folderOf(t, inLayout(i, "docker.io/library/app:v1", "x")) + ":v1",
-		"index in the index":   "oci:" + folderOf(t, index),
-		"archive":              "oci-archive:" + tarOf(t, inLayout(i, "v1")),
-		"archive of docker":    "docker-archive:" + tarOf(t, inDocker(t, i)),
-		"gzip":                 "docker-archive:" + compressed(t, "gzip", tarOf(t, inDocker(t, i))),
-		"xz":                   "docker-archive:" + compressed(t, "xz", tarOf(t, inDocker(t, i))),
-		"zstd":                 "docker-archive:" + compressed(t, "zstd", tarOf(t, inDocker(t, i))),
-		"archive in gzip":      "oci-archive:" + compressed(t, "gzip", tarOf(t, inLayout(i, "v1"))),
-		"archive in zstd":      "oci-archive:" + compressed(t, "zstd", tarOf(t, inLayout(i, "v1"))),
-		"links between layers": "docker-archive:" + tarOf(t, links, [2]string{"2/layer.tar", "../1/layer.tar"}),
+		"two names of an image": "oci-archive:" + tarOf(t, inLayout(i, "v0", "v1")),
+		"tag of an archive": "oci-archive:" + tarOf(t, withIndex(both, listed(other, "v0", runtime.GOARCH),
+			listed(i, "v1", runtime.GOARCH))) + ":v1",
+		"tag of an image for two architectures": "oci:" + folderOf(t, withIndex(both, listed(other, "v1", "vax"),
+			listed(i, "v1", runtime.GOARCH))) + ":v1",
+		"after an attestation":     "oci:" + folderOf(t, withIndex(both, listed(other, "", "unknown"), listed(i, "", ""))),
+		"two names in docker save": "docker-archive:" + tarOf(t, twice),
+		"layout":                   "oci:" + folderOf(t, inLayout(i, "v1")),
+		"tag":                      "oci:" + folderOf(t, inLayout(i, "v0", "v1")) + ":v1",
+		"tag of a full name":       "oci:" + folderOf(t, inLayout(i, "docker.io/library/app:v1", "x")) + ":v1",
+		"index in the index":       "oci:" + folderOf(t, index),
+		"archive":                  "oci-archive:" + tarOf(t, inLayout(i, "v1")),
+		"archive of docker":        "docker-archive:" + tarOf(t, inDocker(t, i)),
+		"gzip":                     "docker-archive:" + compressed(t, "gzip", tarOf(t, inDocker(t, i))),
+		"xz":                       "docker-archive:" + compressed(t, "xz", tarOf(t, inDocker(t, i))),
+		"zstd":                     "docker-archive:" + compressed(t, "zstd", tarOf(t, inDocker(t, i))),
+		"archive in gzip":          "oci-archive:" + compressed(t, "gzip", tarOf(t, inLayout(i, "v1"))),
+		"archive in zstd":          "oci-archive:" + compressed(t, "zstd", tarOf(t, inLayout(i, "v1"))),
+		"links between layers":     "docker-archive:" + tarOf(t, links, [2]string{"2/layer.tar", "../1/layer.tar"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, digest, err := imported(t, text)
@@ -291,24 +326,33 @@ func TestRefused(t *testing.T) {
 	if err := os.Truncate(half, 5000); err != nil {
 		t.Fatal(err)
 	}
+	both, arch := []registrytest.Image{i, registrytest.Build(t, nil, registrytest.Tar(t, nil))}, runtime.GOARCH
+	partlyNamed := folderOf(t, withIndex(both, listed(i, "x/app:a", arch), listed(both[1], "", arch)))
+	named := tarOf(t, withIndex(both, listed(i, "x/app:a", arch), listed(both[1], "b", arch)))
 	for name, c := range map[string]struct{ text, want string }{
-		"truncated":            {"docker-archive:" + half, "the archive is truncated"},
-		"no folder":            {"oci:/nonexistent", "no such file"},
-		"no file":              {"oci-archive:/nonexistent", "no such file"},
-		"no layout":            {"oci:" + t.TempDir(), "name an OCI image layout"},
-		"no image":             {"oci:" + folderOf(t, inLayout(i)), "holds no image"},
-		"two images":           {"oci:" + folderOf(t, inLayout(i, "a", "b")), `write oci:DIR:TAG with one of "a", "b"`},
-		"images without names": {"oci:" + folderOf(t, inLayout(i, "", "")), "2 images without names or platforms; write"},
-		"no tags":              {"oci:" + folderOf(t, inLayout(i, "")) + ":v2", `no tags; remove the tag "v2"`},
-		"unknown tag":          {"oci:" + folderOf(t, good) + ":v2", `no image with the tag "v2"; use one of "v1"`},
-		"changed layer":        {"oci:" + folderOf(t, change(good, blob(i.Layers[0]), "x")), "was changed or is damaged"},
-		"changed manifest":     {"oci:" + folderOf(t, change(good, blob(i.Manifest), "{}")), "was changed or is damaged"},
-		"missing layer":        {"oci:" + folderOf(t, without(good, blob(i.Layers[0]))), "no such file"},
-		"link out":             {"oci:" + linked, "escapes"},
-		"missing in archive":   {"oci-archive:" + tarOf(t, without(good, blob(i.Layers[0]))), "has no file"},
-		"end of archive":       {"oci-archive:" + short, "has no file"},
-		"cut":                  {"docker-archive:" + cut, "the archive is truncated"},
-		"changed":              {"docker-archive:" + changed, "the compressed archive is damaged"},
+		"truncated":  {"docker-archive:" + half, "the archive is truncated"},
+		"no folder":  {"oci:/nonexistent", "no such file"},
+		"no file":    {"oci-archive:/nonexistent", "no such file"},
+		"no layout":  {"oci:" + t.TempDir(), "name an OCI image layout"},
+		"no image":   {"oci:" + folderOf(t, inLayout(i)), "holds no image"},
+		"two images": {"oci:" + partlyNamed, "holds 2 images; write oci:" + partlyNamed + `:TAG with one of "a"`},
+		"two images with names": {"oci-archive:" + named, "holds 2 images; write oci-archive:" + named +
+			`:TAG with one of "a", "b"`},
+		"images without names": {"oci:" + folderOf(t, withIndex(both, listed(i, "", ""), listed(both[1], "", ""))),
+			"2 images that neither a name nor a platform distinguishes; write each"},
+		"two images for one platform": {"oci:" + folderOf(t, withIndex(both, listed(i, "a", arch),
+			listed(both[1], "a", arch))),
+			"several images for linux/" + arch},
+		"no tags":            {"oci:" + folderOf(t, inLayout(i, "")) + ":v2", `no tags; remove the tag "v2"`},
+		"unknown tag":        {"oci:" + folderOf(t, good) + ":v2", `no image with the tag "v2"; use one of "v1"`},
+		"changed layer":      {"oci:" + folderOf(t, change(good, blob(i.Layers[0]), "x")), "was changed or is damaged"},
+		"changed manifest":   {"oci:" + folderOf(t, change(good, blob(i.Manifest), "{}")), "was changed or is damaged"},
+		"missing layer":      {"oci:" + folderOf(t, without(good, blob(i.Layers[0]))), "no such file"},
+		"link out":           {"oci:" + linked, "escapes"},
+		"missing in archive": {"oci-archive:" + tarOf(t, without(good, blob(i.Layers[0]))), "has no file"},
+		"end of archive":     {"oci-archive:" + short, "has no file"},
+		"cut":                {"docker-archive:" + cut, "the archive is truncated"},
+		"changed":            {"docker-archive:" + changed, "the compressed archive is damaged"},
 		"compressed layer": {"oci-archive:" + compressed(t, "xz", tarOf(t, map[string]string{"f": "1"})),
 			"name an OCI image layout"},
 		"docker as oci": {"oci-archive:" + tarOf(t, docker), "use docker-archive:"},

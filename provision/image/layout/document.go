@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 )
 
 // MaxDocument bounds manifests, indexes and configurations, as registries do.
@@ -148,18 +149,26 @@ func descriptor(d v1.Descriptor) error {
 	return nil
 }
 
+// OfImages returns the manifests of an index without those of attestations and of artifacts of other kinds.
+func OfImages(all []v1.Descriptor) []v1.Descriptor {
+	return lists.Filter(all, func(m v1.Descriptor) bool {
+		isImage := m.MediaType == "" || m.MediaType.IsImage() || m.MediaType.IsIndex()
+		return isImage && (m.Platform == nil || m.Platform.OS != "unknown")
+	})
+}
+
 // For returns the image of an index that is for an architecture of Linux: one for all its processors
 // before one for a variant, whose programs may not run here. Errors are of kind fault.Unsupported
 // and list what there is.
 func For(x v1.IndexManifest, arch string) (v1.Descriptor, error) {
 	var have []string
 	var newer *v1.Descriptor
-	for _, m := range x.Manifests {
+	all := OfImages(x.Manifests)
+	for _, m := range all {
 		switch p := m.Platform; {
-		case m.MediaType != "" && !m.MediaType.IsImage() && !m.MediaType.IsIndex(): // an artifact of another kind
-		case p == nil && len(x.Manifests) == 1:
+		case p == nil && len(all) == 1:
 			return m, nil
-		case p == nil || p.OS == "unknown": // an attestation
+		case p == nil:
 		case p.OS == "linux" && p.Architecture == arch && (arch != "arm" || p.Variant == "" || p.Variant == "v7"):
 			if p.Variant == "" || p.Variant == baseVariants[arch] {
 				return m, nil

@@ -29,7 +29,7 @@ const (
 	Packages      Kind = "packages"       // debian:SUITE, ubuntu:SUITE: built from the packages of a distribution
 	Registry      Kind = "registry"       // alpine:3.20, ghcr.io/owner/name@sha256:…
 	Layout        Kind = "oci"            // oci:DIR[:TAG]: an OCI image layout in a folder
-	OCIArchive    Kind = "oci-archive"    // oci-archive:FILE: an OCI image layout in a tar file
+	OCIArchive    Kind = "oci-archive"    // oci-archive:FILE[:TAG]: an OCI image layout in a tar file
 	DockerArchive Kind = "docker-archive" // docker-archive:FILE: what docker save writes
 	Rootfs        Kind = "rootfs"         // rootfs:DIR or rootfs:FILE.tar[.gz|.xz|.zst]: a root file system
 	Disk          Kind = "disk"           // disk:FILE: the disk of a machine, raw or qcow2
@@ -138,11 +138,12 @@ func unreadable(c rune) bool {
 // parseFile reads what follows the word of a file or folder.
 func (r Reference) parseFile(rest string) (Reference, error) {
 	r.Path = rest
-	if r.Kind == Layout {
-		if dir, tag, ok := cutLast(rest, ":"); ok && !strings.Contains(tag, "/") {
-			r.Path, r.Tag = dir, tag
-			if tag == "" {
-				return r, r.inputError("write oci:"+dir+" or oci:"+dir+":TAG", "there is no tag after the last colon")
+	if r.Kind == Layout || r.Kind == OCIArchive {
+		// app:1.tar is the name of a file.
+		if file, tag, ok := cutLast(rest, ":"); ok && !strings.Contains(tag, "/") && !fileName.MatchString(tag) {
+			r.Path, r.Tag = file, tag
+			if untagged := string(r.Kind) + ":" + file; tag == "" {
+				return r, r.inputError("write "+untagged+" or "+untagged+":TAG", "there is no tag after the last colon")
 			}
 		}
 	}

@@ -34,6 +34,8 @@ func TestReferences(t *testing.T) {
 		"oci:./layout:v1":          {Kind: Layout, Path: "layout", Tag: "v1"},
 		"oci:/srv/a:b/layout":      {Kind: Layout, Path: "/srv/a:b/layout"},
 		"oci-archive:x.tar":        {Kind: OCIArchive, Path: "x.tar"},
+		"oci-archive:x.tar:v1":     {Kind: OCIArchive, Path: "x.tar", Tag: "v1"},
+		"oci-archive:x:1.tar":      {Kind: OCIArchive, Path: "x:1.tar"},
 		"docker-archive:/a/x.tar":  {Kind: DockerArchive, Path: "/a/x.tar"},
 		"docker-archive:/a/x:y":    {Kind: DockerArchive, Path: "/a/x:y"},
 		"rootfs:/srv/root/":        {Kind: Rootfs, Path: "/srv/root"},
