@@ -30,15 +30,59 @@ func (Source) Check(address string) error { return source.CheckURL(address) }
 
 // Images implements source.Source.
 func (Source) Images(ctx context.Context, c *source.Client, address string) ([]source.Image, error) {
-	b, err := c.Document(ctx, source.Join(address, "images"))
+	manifests, err := list(ctx, c, address)
 	if err != nil {
 		return nil, err
 	}
-	all, damaged, err := ParseList(b, address)
-	if err == nil {
-		err = c.Skip(damaged, len(all))
+	all, damaged := parseList(manifests, address)
+	return all, c.Skip(damaged, len(all))
+}
+
+// pageSize is the number of images to which a server limits an answer, the oldest ones.
+//
+// Source: ListImages in docs/index.md of sdc-imgapi.
+const pageSize = 1000
+
+// list returns the manifests of all images. A full page can have a next one. That begins with the images published
+// when the last one of the page was, so it repeats some.
+func list(ctx context.Context, c *source.Client, address string) (all []json.RawMessage, err error) {
+	url, seen := source.Join(address, "images"), map[string]bool{}
+	for range 2 * source.MaxImages / pageSize {
+		b, err := c.Document(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		var page []json.RawMessage
+		if err := json.Unmarshal(b, &page); err != nil {
+			return nil, source.Damaged("the list of images", "%v", err)
+		}
+		known, last := len(seen), ""
+		for _, text := range page {
+			var m struct{ UUID loose }
+			json.Unmarshal(text, &m) // parseList reports what is not a manifest
+			if id := string(m.UUID); name.ValidUUID(id) {
+				if last = id; seen[id] {
+					continue
+				}
+				seen[id] = true
+			}
+			all = append(all, text)
+		}
+		if len(all) > source.MaxImages {
+			break
+		}
+		switch {
+		case len(page) != pageSize: // the last page, or all images of a server that does not limit its answer
+			return all, nil
+		case len(seen) == known:
+			if c.Warn != nil {
+				c.Warn(fmt.Sprintf("the server sent the same %d images again, so it may have more", pageSize))
+			}
+			return all, nil
+		}
+		url = source.Join(address, "images?marker="+last)
 	}
-	return all, err
+	return nil, source.Damaged("the list of images", "it has more than %d", source.MaxImages)
 }
 
 // Image implements source.Finder.
@@ -94,17 +138,9 @@ func (l *loose) UnmarshalJSON(b []byte) error {
 // systems are the names of systems, as Go has them.
 var systems = map[string]string{"smartos": "illumos", "linux": "linux", "windows": "windows", "bsd": "freebsd"}
 
-// ParseList reads the answer to GET /images. It leaves out images that are not active,
-// and returns an error for each manifest that cannot be read. Errors are of kind
-// fault.Invalid.
-func ParseList(b []byte, address string) (out []source.Image, damaged []error, err error) {
-	var all []json.RawMessage
-	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, nil, source.Damaged("the list of images", "%v", err)
-	}
-	if len(all) > source.MaxImages {
-		return nil, nil, source.Damaged("the list of images", "it has more than %d", source.MaxImages)
-	}
+// parseList reads manifests. It leaves out images that are not active, and returns an error of kind fault.Invalid
+// for each manifest that cannot be read.
+func parseList(all []json.RawMessage, address string) (out []source.Image, damaged []error) {
 	out = []source.Image{}
 	for n, text := range all {
 		var m manifest
@@ -123,7 +159,7 @@ func ParseList(b []byte, address string) (out []source.Image, damaged []error, e
 		}
 		out = append(out, i)
 	}
-	return out, damaged, nil
+	return out, damaged
 }
 
 // wrongType says which member has a value of another type, without the types of Go.

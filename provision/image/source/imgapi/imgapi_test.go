@@ -3,8 +3,12 @@ package imgapi
 import (
 	"crypto/sha1"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,6 +104,39 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A server answers with at most 1000 images, from those on that were published with the marker. Some servers
+// know no marker.
+func TestPages(t *testing.T) {
+	var all []string
+	for n := range 2205 {
+		all = append(all, layer(fmt.Sprintf("6a1d1c2e-%04d-11e5-8557-6b43e0a88b38", n), "x", ""))
+	}
+	for name, x := range map[string]struct {
+		from  func(n int) int // the first image of the answer to marker n
+		limit int
+		want  int
+		warns bool
+	}{
+		"pages that repeat images": {func(n int) int { return n - 3 }, pageSize, len(all), false},
+		"no marker":                {func(int) int { return 0 }, pageSize, pageSize, true},
+		"no limit":                 {func(int) int { return 0 }, len(all), len(all), false},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			from := 0
+			if marker := r.URL.Query().Get("marker"); marker != "" {
+				from = x.from(slices.IndexFunc(all, func(text string) bool { return strings.Contains(text, marker) }))
+			}
+			fmt.Fprintf(w, "[%s]", strings.Join(all[from:min(from+x.limit, len(all))], ","))
+		}))
+		c, warns := sourcetest.Client(), false
+		c.Warn = func(string) { warns = true }
+		got, err := (Source{}).Images(t.Context(), c, s.URL)
+		if s.Close(); err != nil || len(got) != x.want || warns != x.warns {
+			t.Errorf("%s: %d images, %v, a warning: %v; want %d, %v", name, len(got), err, warns, x.want, x.warns)
+		}
+	}
+}
+
 // One manifest that cannot be read does not hide the others.
 func TestOneDamaged(t *testing.T) {
 	for name, bad := range map[string]string{
@@ -134,8 +171,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"uuid":null}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		i, err := Parse(b, "https://host")
-		all, damaged, lerr := ParseList(append(append([]byte("["), b...), ']'), "https://host")
-		for _, err := range append(damaged, err, lerr) {
+		all, damaged := parseList([]json.RawMessage{b}, "https://host")
+		for _, err := range append(damaged, err) {
 			if err != nil && !fault.Is(err, fault.Invalid) {
 				t.Errorf("%v", err)
 			}
@@ -168,9 +205,9 @@ func TestTypesOfMembers(t *testing.T) {
 		if text == dataset {
 			t.Fatalf("%s: nothing was replaced", name)
 		}
-		all, damaged, err := ParseList([]byte("["+text+","+layer(lower, "good", "")+"]"), "https://host")
-		if err != nil || len(all)+len(damaged) != 2 || (x.want == "") != (len(damaged) == 0) {
-			t.Errorf("%s: %v, %v, %v", name, all, damaged, err)
+		all, damaged := parseList([]json.RawMessage{[]byte(text), []byte(layer(lower, "good", ""))}, "https://host")
+		if len(all)+len(damaged) != 2 || (x.want == "") != (len(damaged) == 0) {
+			t.Errorf("%s: %v, %v", name, all, damaged)
 			continue
 		}
 		if x.want != "" && (!strings.Contains(damaged[0].Error(), x.want) || strings.Contains(damaged[0].Error(), "Go ")) {
@@ -178,8 +215,8 @@ func TestTypesOfMembers(t *testing.T) {
 		}
 	}
 	two := strings.Replace(dataset, `"files":[`, `"files":[{"size":1},`, 1)
-	if all, _, err := ParseList([]byte("["+two+"]"), "https://host"); err != nil || len(all) != 1 ||
+	if all, _ := parseList([]json.RawMessage{[]byte(two)}, "https://host"); len(all) != 1 ||
 		all[0].Refused != "it has 2 files" {
-		t.Errorf("%+v, %v", all, err)
+		t.Errorf("%+v", all)
 	}
 }
