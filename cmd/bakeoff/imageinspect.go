@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -121,6 +122,12 @@ func inspect(name, config, modules string) (in inspection, err error) {
 			return in, err
 		}
 	}
+	how := kernel.Compression(head)
+	unpack := "unpack it, and inspect the unpacked file"
+	if in.Bytes > kernel.MaxImage && how != "" {
+		return in, fault.WithFix(fault.New(fault.Invalid, "the file is compressed with %s and too large for a kernel (%s)",
+			how, unit.Bytes(in.Bytes)), unpack)
+	}
 	if in.Bytes > kernel.MaxImage {
 		return in, fault.WithFix(fault.New(fault.Invalid, "the file is too large for a kernel (%s), and it has no "+
 			"partition table", unit.Bytes(in.Bytes)), "name a kernel, a raw disk or an initial RAM disk")
@@ -130,10 +137,17 @@ func inspect(name, config, modules string) (in inspection, err error) {
 		return in, err
 	}
 	// A RAM disk can be compressed, as a kernel can.
-	if _, inner, err := kernel.Decompress(data); err == nil && kernel.IsRAMDisk(inner) {
+	_, inner, err := kernel.Decompress(data)
+	if err == nil && kernel.IsRAMDisk(inner) {
 		d, err := kernel.InspectRAMDisk(data)
 		in.Kind, in.RAMDisk = kindRAMDisk, &d
 		return in, err
+	}
+	if err == nil && how != "" && !kernel.Recognized(inner) {
+		_, derr := partition.Describe(bytes.NewReader(inner), int64(len(inner)), runtime.GOARCH)
+		if isQCOW2, _ := partition.QCOW2(inner); isQCOW2 || !fault.Is(derr, fault.NotFound) {
+			return in, fault.WithFix(fault.New(fault.Invalid, "the file is a disk, compressed with %s", how), unpack)
+		}
 	}
 	return in, in.readKernel(data, config, modules)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -91,11 +92,23 @@ func TestInspectOthers(t *testing.T) {
 		"kernel": setup(), "text": "hello, this is text\n",
 		"disk.vmdk": "KDMV\x01" + strings.Repeat("\x00", 1<<20), "disk.vdi": "<<< QEMU VM" + strings.Repeat("\x00", 1<<20),
 		"disk.qcow2": "QFI\xfb\x00\x00\x00\x03" + strings.Repeat("\x00", 96), "empty": ""}
+	for name, inner := range map[string]string{"gpt.gz": files["gpt"], "text.gz": files["text"],
+		"qcow2.gz": files["disk.qcow2"]} {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write([]byte(inner)); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		files[name] = b.String()
+	}
 	for _, c := range []struct {
 		args []string
 		code int
 		says string
 	}{
+		{[]string{"gpt.gz"}, 2, "the file is a disk, compressed with gzip; unpack it, and inspect the unpacked file"},
+		{[]string{"qcow2.gz"}, 2, "the file is a disk, compressed with gzip"},
+		{[]string{"text.gz"}, 2, "bakeoff does not recognize the file as a kernel"},
 		{[]string{"ird"}, 0, "/init is there"},
 		{[]string{"disk"}, 0, "a disk with MBR"},
 		{[]string{"disk"}, 0, "no root for Linux: the root of the disk has an unknown file system"},

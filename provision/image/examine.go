@@ -71,6 +71,7 @@ func (s *Store) examineTree(ctx context.Context, ref reference.Reference) error 
 // noteEntry notes the files by which other forms of images are known.
 func (f *forms) noteEntry(name string, h *tar.Header, content io.Reader) error {
 	f.rootfs = f.rootfs || strings.HasPrefix(name, "rootfs/")
+	f.noteName(name, h.Typeflag == tar.TypeDir)
 	if h.Typeflag != tar.TypeReg {
 		return nil
 	}

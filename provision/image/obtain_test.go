@@ -430,7 +430,22 @@ func TestExamine(t *testing.T) {
 	saved := registrytest.Tar(t, map[string]string{"manifest.json": `[{"Config": "c.json", "Layers": ["l.tar"]}]`})
 	oci := registrytest.Tar(t, map[string]string{"oci-layout": "{}", "index.json": "{}"})
 	lxd := registrytest.Tar(t, map[string]string{"metadata.yaml": "{}", "rootfs/bin/sh": "x"})
+	holding := func(names ...string) string {
+		files := map[string]string{}
+		for _, name := range names {
+			files[name] = "x"
+		}
+		return string(registrytest.Tar(t, files))
+	}
 	for _, tt := range []struct{ kind, name, content, want string }{
+		{"rootfs", "inner.tar", holding("root.x86_64/etc/os-release", "root.x86_64/usr/bin/sh", "version"),
+			`the root file system in its folder "root.x86_64"; unpack it; then name that folder`},
+		{"rootfs", "disk.tar", holding("disk.raw"), `"disk.raw", the disk of a machine, not a root`},
+		{"rootfs", "vmdk.tar", holding("a.vmdk"), "convert the disk (qemu-img convert"},
+		{"rootfs", "a.ova", holding("a.ovf", "a-disk1.vmdk"), `"a.ovf" and the disks of a virtual appliance`},
+		{"rootfs", "opt.tar", holding("opt/etc/x", "opt/bin/tool"), ""},
+		{"rootfs", "app.tar", holding("app/bin/tool", "app/x.img"), ""},
+		{"rootfs", "data.tar", holding("tool", "disk.raw"), ""},
 		{"rootfs", "whole.tar", string(whole), ""},
 		{"rootfs", "whole.tar.gz", zipped.String(), ""},
 		{"rootfs", "half.tar", string(whole[:60_000]), "unexpected EOF"},
