@@ -263,6 +263,69 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 			m.write("boot.cfg", "menu=Boot NetBSD:boot /netbsd.gz;load solaris;load zfs;fs /ramdisk-zfsroot.fs\n")
 		}, "netbsd-modules", "boot.cfg", ""},
 
+		// A package that is missing, and what was built without it.
+		{debianMachine, func(m *machine) {
+			delete(m.Packages, "linux-headers-amd64")
+			m.Kernels[0].ZFSModule = truth(false)
+			m.image(func(i *installed.Initramfs) { i.ZFSModule = truth(false) })
+		}, "kernel-headers-missing", "packages", "apt-get install linux-headers-amd64"},
+		{voidMachine, func(m *machine) {
+			delete(m.Packages, "linux6.12-headers")
+			m.Kernels[0].ZFSModule = truth(false)
+		}, "kernel-headers-missing", "packages", "xbps-install linux6.12-headers"},
+		{voidMachine, func(m *machine) {
+			delete(m.files, "etc/xbps.d/10-kernel.conf")
+			m.Packages["linux"] = "6.12_1"
+			m.Kernels[0].ZFSModule = truth(false)
+		}, "kernel-without-zfs", voidKernelAt, ""},
+		{debianMachine, func(m *machine) {
+			delete(m.Packages, "zfs-dracut")
+			m.image(func(i *installed.Initramfs) { i.ZFSModule = truth(false) })
+		}, "zfs-package-missing", "packages", "apt-get install zfs-dracut"},
+		{oldDebianMachine, func(m *machine) {
+			delete(m.Packages, "zfs-initramfs")
+			m.image(func(i *installed.Initramfs) { i.ZFSModule = truth(false) })
+		}, "zfs-package-missing", "packages", "apt-get install zfs-initramfs"},
+		{unifiedMachine, func(m *machine) {
+			delete(m.files, kernelCmdline)
+			m.UKI[0].Cmdline = "boot=live quiet"
+		}, "uki-without-cmdline", kernelCmdline, "echo 'root=ZFS=rpool/ROOT/debian ro quiet' > /" + kernelCmdline +
+			", then kernel-install add-all"},
+
+		// One command, or one event, made the same fault twice.
+		{voidMachine, func(m *machine) { m.EFI.Entries[0].PartUUID, m.EFI.Entries[1].PartUUID = "gone", "gone" },
+			"entry-partition-missing", "efibootmgr",
+			"efibootmgr -b 0000 -B; efibootmgr -b 0001 -B, and make the entries again"},
+		{voidMachine, func(m *machine) { m.ESPFiles[espID] = map[string]string{"EFI/BOOT/BOOTX64.EFI": "sha256:1"} },
+			"entry-file-missing", "efibootmgr", "Install the loaders, or correct the entries."},
+		{mirrorMachine, func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\nUUID=AAAA-0001 /boot/efi vfat umask=0077 0 0\n"+
+				"UUID=AAAA-0002 /boot/efi2 vfat umask=0077 0 0\n")
+		}, "esp-mount-options", "etc/fstab", "Add nofail to the end of the options of /boot/efi and /boot/efi2."},
+		{mirrorMachine, func(m *machine) {
+			m.write("etc/fstab", "/dev/mapper/cryptswap none swap defaults 0 0\n"+
+				"/dev/nvme0n1p1 /boot/efi vfat umask=0077,nofail 0 0\n/dev/nvme1n1p1 /boot/efi2 vfat umask=0077,nofail 0 0\n")
+		}, "fstab-device-name", "etc/fstab", "Write UUID= with what blkid shows for each."},
+		{mirrorMachine, func(m *machine) {
+			delete(m.ESPFiles[espID], "EFI/BOOT/BOOTX64.EFI")
+			delete(m.ESPFiles["esp-2"], "EFI/BOOT/BOOTX64.EFI")
+		}, "fallback-loader-missing", "boot/efi/EFI/BOOT/BOOTX64.EFI", "Copy the loader to EFI/BOOT/BOOTX64.EFI of " +
+			"/dev/nvme0n1p1. Copy the loader to EFI/BOOT/BOOTX64.EFI of /dev/nvme1n1p1."},
+		{mirrorMachine, func(m *machine) {
+			m.Tools["util_linux"] = "2.41"
+			for _, d := range m.Disks {
+				m.Blkid["/dev/"+d.Name] = map[string]string{"TYPE": "zfs_member", "LABEL": "old"}
+			}
+		}, "label-stale", "/dev/nvme0n1", ""},
+		{mirrorMachine, func(m *machine) {
+			m.Disks[0].Partitions[0].Type = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
+		}, "esp-type", "/dev/nvme0n1p1", "sgdisk -t 1:ef00 /dev/nvme0n1"},
+		{mirrorMachine, func(m *machine) {
+			for _, d := range m.Disks {
+				d.Partitions[0].Type = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7"
+			}
+		}, "esp-type", "/dev/nvme0n1p1", "sgdisk -t 1:ef00 /dev/nvme0n1; sgdisk -t 1:ef00 /dev/nvme1n1"},
+
 		// A swap with an image is not active.
 		{voidMachine, func(m *machine) {
 			m.Blkid["/dev/mapper/cryptswap"]["TYPE"] = "swsuspend"

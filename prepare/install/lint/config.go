@@ -37,6 +37,23 @@ func settingOf(name string) string {
 	return name
 }
 
+// listOf returns names as a list: A, B and C.
+func listOf(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+// plural returns the text for one thing, or that for several.
+func plural(n int, one, several string) string {
+	if n == 1 {
+		return one
+	}
+	return several
+}
+
 // joinLines joins the lines of a text that end in a backslash with the next ones, by a space.
 func joinLines(text string) string {
 	return strings.NewReplacer("\\\r\n", " ", "\\\n", " ").Replace(text)

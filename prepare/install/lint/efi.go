@@ -108,6 +108,7 @@ func (l *linter) checkEntries() {
 	tried := false            // the firmware may try an entry of this system
 	unplaced := false         // an entry may start from any disk
 	ours := map[string]bool{} // the partitions from which the firmware may start
+	var lost, fileless byPartition
 	for _, e := range l.withoutDoubles() {
 		if e.Loader == "" || e.PartUUID == "" {
 			unplaced = unplaced || e.Loader != "" || e.Number == ""
@@ -120,14 +121,7 @@ func (l *linter) checkEntries() {
 		if l.knowsPartitions() && !slices.ContainsFunc(l.allPartitions(), func(p installed.Partition) bool {
 			return strings.EqualFold(p.PartUUID, e.PartUUID)
 		}) {
-			l.report(
-				"entry-partition-missing",
-				Warning,
-				where,
-				fmt.Sprintf("Boot%s (%s) names the partition %s, which is on no disk.",
-					e.Number, e.Label, e.PartUUID),
-				"efibootmgr -b "+shell.Quote(e.Number)+" -B, and make the entry again",
-			)
+			lost.add(e)
 			continue
 		}
 		if files, ok := l.filesOf(e.PartUUID); ok && !hasFile(files, loaderPath(e.Loader)) {
@@ -135,8 +129,7 @@ func (l *linter) checkEntries() {
 				ours[strings.ToLower(e.PartUUID)] = true
 				continue
 			}
-			l.report("entry-file-missing", Error, where, fmt.Sprintf("Boot%s (%s) starts %s, which is not on its partition.",
-				e.Number, e.Label, e.Loader), "Install the loader, or correct the entry.")
+			fileless.add(e)
 			continue
 		}
 		if isWindows(e.Loader) {
@@ -149,6 +142,8 @@ func (l *linter) checkEntries() {
 			tried = true
 		}
 	}
+	l.reportLost(lost)
+	l.reportFileless(fileless)
 	if !tried && len(idle) > 0 {
 		why := "not in BootOrder"
 		if isUnset(idle[0].Active) {
@@ -166,6 +161,48 @@ func (l *linter) checkEntries() {
 					"the fallback path.",
 				p.Device), "efibootmgr -c for that partition")
 		}
+	}
+}
+
+// byPartition are entries in order, those of one partition together.
+type byPartition [][]installed.EFIEntry
+
+func (b *byPartition) add(e installed.EFIEntry) {
+	for i, same := range *b {
+		if strings.EqualFold(same[0].PartUUID, e.PartUUID) {
+			(*b)[i] = append(same, e)
+			return
+		}
+	}
+	*b = append(*b, []installed.EFIEntry{e})
+}
+
+// reportLost reports entries of partitions that are on no disk.
+func (l *linter) reportLost(all byPartition) {
+	for _, entries := range all {
+		var names, fixes []string
+		for _, e := range entries {
+			names = append(names, fmt.Sprintf("Boot%s (%s)", e.Number, e.Label))
+			fixes = append(fixes, "efibootmgr -b "+shell.Quote(e.Number)+" -B")
+		}
+		n := len(entries)
+		l.report("entry-partition-missing", Warning, "efibootmgr", fmt.Sprintf(
+			"%s %s the partition %s, which is on no disk.", listOf(names), plural(n, "names", "name"), entries[0].PartUUID),
+			strings.Join(fixes, "; ")+", and make the "+plural(n, "entry", "entries")+" again")
+	}
+}
+
+// reportFileless reports entries whose loaders are not on their partitions.
+func (l *linter) reportFileless(all byPartition) {
+	for _, entries := range all {
+		var starts []string
+		for _, e := range entries {
+			starts = append(starts, fmt.Sprintf("Boot%s (%s) starts %s", e.Number, e.Label, e.Loader))
+		}
+		n := len(entries)
+		l.report("entry-file-missing", Error, "efibootmgr", listOf(starts)+plural(n,
+			", which is not on its partition.", ": these files are not on their partition."), plural(n,
+			"Install the loader, or correct the entry.", "Install the loaders, or correct the entries."))
 	}
 }
 
@@ -438,17 +475,36 @@ func (l *linter) checkTypes() {
 	if l.Firmware.Mode == "bios" {
 		return
 	}
-	for _, m := range l.Mounts {
-		p, _, ok := l.Partition(m.Source)
-		if !ok || p.Type == "" || strings.EqualFold(p.Type, installed.TypeESP) || m.Type != "vfat" ||
-			!slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, m.Target) {
-			continue
-		}
+	for _, p := range l.mistyped() {
 		_, disk, _ := l.Partition(p.Device)
 		l.report("esp-type", Error, p.Device, "The partition with the loaders is not marked as an EFI system partition: "+
 			"firmware may not look for a loader there.",
 			fmt.Sprintf("sgdisk -t %d:ef00 %s", p.Number, shell.Quote("/dev/"+disk.Name)))
 	}
+}
+
+// mistyped returns the partitions with loaders that are not marked as EFI system partitions: what is mounted as one,
+// and those of the other disks of a mirror like it.
+func (l *linter) mistyped() (out []installed.Partition) {
+	for _, m := range l.Mounts {
+		p, _, ok := l.Partition(m.Source)
+		if ok && p.Type != "" && !strings.EqualFold(p.Type, installed.TypeESP) && m.Type == "vfat" &&
+			slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, m.Target) {
+			out = append(out, p)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	for _, d := range l.rootDisks() {
+		for _, p := range d.Partitions {
+			if p.Number == out[0].Number && p.Type == out[0].Type && l.Blkid[p.Device]["TYPE"] == "vfat" &&
+				!slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
 }
 
 // checkFallback checks that firmware without entries finds a loader.
@@ -483,9 +539,10 @@ func (l *linter) onESP(p installed.Partition, file string) string {
 
 // checkMirroredESPs checks that each disk of a mirror starts the system.
 func (l *linter) checkMirroredESPs(esps []installed.Partition) {
+	mistyped := l.mistyped()
 	for _, d := range l.rootDisks() {
 		if !withoutTable(d) && !slices.ContainsFunc(d.Partitions, func(p installed.Partition) bool {
-			return p.Type == "" || strings.EqualFold(p.Type, installed.TypeESP)
+			return p.Type == "" || strings.EqualFold(p.Type, installed.TypeESP) || slices.Contains(mistyped, p)
 		}) {
 			l.report("esp-missing-on-disk", Warning, "/dev/"+d.Name,
 				"The pool is mirrored on this disk, but the disk cannot boot the system without the other one.",
@@ -561,107 +618,4 @@ func sameDigest(a, b map[string]string, name string) bool {
 	x, inA := a[name]
 	y, inB := b[name]
 	return inA == inB && (x == y || x == "" || y == "")
-}
-
-// checkFstab checks the lines of fstab.
-func (l *linter) checkFstab() {
-	const where = "etc/fstab"
-	swap := false
-	for _, e := range l.fstab() {
-		dev := l.deviceOf(e.source)
-		p, _, isPartition := l.Partition(dev)
-		t := l.Blkid[dev]["TYPE"]
-		fat := e.kind == "vfat" || e.kind == "auto" && (t == "" || t == "vfat")
-		esp := fat && (isPartition && strings.EqualFold(p.Type, installed.TypeESP) ||
-			slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, e.target))
-		removable := !esp && e.kind != "swap" && (e.has("noauto") || e.has("nofail"))
-		swap = swap || e.kind == "swap"
-		switch {
-		case l.absent(e.source) && !removable:
-			l.report(
-				"fstab-uuid-wrong",
-				Error,
-				where,
-				fmt.Sprintf("No device is %s: %s is not mounted.", e.source, e.target),
-				"Write the UUID that blkid shows.",
-			)
-		case unstableName(e.source):
-			l.report("fstab-device-name", Warning, where, e.source+" names another disk if the order of the disks changes.",
-				"Write UUID= with what blkid shows for it.")
-		case e.kind == "swap" && l.neverOpened(dev):
-			l.report("fstab-swap-closed", Error, where, "Nothing opens "+dev+": this swap is not activated.",
-				"Name the device that crypttab opens.")
-		case e.kind == "swap" && l.Blkid[dev]["TYPE"] == "crypto_LUKS":
-			l.report(
-				"fstab-swap-closed",
-				Error,
-				where,
-				dev+" is an encrypted partition, not swap.",
-				"Name the device that is opened from it.",
-			)
-		case e.kind == "zfs":
-			if m := l.Datasets[e.source]["mountpoint"].Value; m != "" && m != "legacy" && l.linux() && !e.has("zfsutil") {
-				l.report("fstab-zfs", Warning, where, e.source+" has the mountpoint "+m+" as a property: it is mounted twice.",
-					"Remove the line, or set mountpoint=legacy.")
-			}
-		case esp:
-			l.checkESPMount(e)
-		}
-	}
-	isSwapUnit := func(name string) bool { return strings.HasSuffix(name, ".swap") }
-	swap = swap || slices.ContainsFunc(l.Services, isSwapUnit) || len(files(l.root, "etc/systemd/system", ".swap")) > 0
-	if l.Hibernation && !swap && len(l.fstab()) > 0 && len(l.diskSwaps()) > 0 {
-		l.report(
-			"fstab-without-swap",
-			Error,
-			where,
-			"Nothing activates the swap when the system starts: it cannot hibernate.",
-			settingOf(l.swapDevice())+" none swap defaults 0 0",
-		)
-	}
-}
-
-// neverOpened reports whether a device of the device mapper is known not to be there, and not to be opened.
-func (l *linter) neverOpened(dev string) bool {
-	name, ok := strings.CutPrefix(dev, "/dev/mapper/")
-	return ok && len(l.Blkid) > 0 && l.Blkid[dev] == nil && len(l.crypttab()) > 0 && l.linux() && !l.isSwap(dev) &&
-		l.knowsArguments() && !names(l.kernelArguments().line, name) && !strings.HasPrefix(name, "luks-") &&
-		!l.hasType("LVM2_member") && len(l.diskSwaps()) > 0 &&
-		!slices.ContainsFunc(l.diskSwaps(), func(s installed.Swap) bool { return strings.HasPrefix(s.Device, "/dev/dm-") }) &&
-		!slices.ContainsFunc(l.crypttab(), func(e cryptEntry) bool { return e.name == name })
-}
-
-// names reports whether an argument of a kernel ends in a name.
-func names(cmdline, name string) bool {
-	return slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
-		return strings.HasSuffix(a, "="+name) || strings.HasSuffix(a, ":"+name)
-	})
-}
-
-// checkESPMount checks the options with which the ESP is mounted.
-func (l *linter) checkESPMount(e fstabEntry) {
-	var add, why []string
-	if automount := l.systemd() && e.has("x-systemd.automount"); !automount && !e.has("nofail") && !e.has("noauto") {
-		add, why = append(
-			add,
-			"nofail",
-		), append(
-			why,
-			"without nofail, the system does not boot if this partition is missing, although the system does not need the "+
-				"partition",
-		)
-	}
-	if e.fileMask()&0o007 != 0o007 {
-		add, why = append(
-			add,
-			"umask=0077",
-		), append(
-			why,
-			"without umask=0077 every user reads the loaders and the random seed",
-		)
-	}
-	if len(add) > 0 {
-		l.report("esp-mount-options", Warning, "etc/fstab", fmt.Sprintf("%s: %s.", e.target, strings.Join(why, "; ")),
-			"Add "+strings.Join(add, ",")+" to the end of the options of "+settingOf(e.target)+".")
-	}
 }

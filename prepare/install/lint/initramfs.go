@@ -245,6 +245,9 @@ func (l *linter) checkInitramfs() {
 		}) {
 			continue // kernel-without-zfs
 		}
+		if isUnset(i.ZFSModule) && l.lacksZFSPackage() != "" {
+			continue // zfs-package-missing
+		}
 		if isUnset(i.ZFSModule) && l.rootSet != "" {
 			l.report(
 				"initramfs-lacks-zfs",

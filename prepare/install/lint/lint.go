@@ -279,16 +279,26 @@ func (l *linter) report(name string, s Severity, where, why, fix string) {
 // mergeEqual makes one finding of those that differ only in their place, such as the images of two kernels.
 func (l *linter) mergeEqual() {
 	var merged []Finding
+	var fixes [][]string // of each
 	for _, f := range l.findings {
 		i := slices.IndexFunc(merged, func(m Finding) bool {
 			why, _, _ := strings.Cut(m.Why, alsoAt)
-			return m.Name == f.Name && m.Fix == f.Fix && why == f.Why
+			return m.Name == f.Name && m.Severity == f.Severity && why == f.Why
 		})
 		switch {
 		case i < 0 || f.Name == "file-unreadable":
-			merged = append(merged, f)
+			merged, fixes = append(merged, f), append(fixes, []string{f.Fix})
 		case merged[i].Where != f.Where:
-			merged[i].Why += alsoAt + f.Where + "."
+			m := &merged[i]
+			m.Why += alsoAt + f.Where + "."
+			if !slices.Contains(fixes[i], f.Fix) {
+				separator := "; "
+				if strings.HasSuffix(m.Fix, ".") {
+					separator = " "
+				}
+				m.Fix += separator + f.Fix
+				fixes[i] = append(fixes[i], f.Fix)
+			}
 		}
 	}
 	l.findings = merged

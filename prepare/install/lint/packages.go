@@ -20,6 +20,7 @@ func (l *linter) checkKernels() {
 		return
 	}
 	newest, _ := l.newest()
+	headers := len(l.debianHeaders())+len(l.voidHeaders()) > 0
 	for _, k := range l.Kernels {
 		severity := Warning
 		if k.Version == newest.Version {
@@ -27,11 +28,12 @@ func (l *linter) checkKernels() {
 		}
 		_, known := l.Initramfs[k.Initramfs]
 		switch {
+		case isUnset(k.ZFSModule) && headers: // kernel-headers-missing
 		case isUnset(k.ZFSModule):
 			l.report("kernel-without-zfs", severity, k.Image, fmt.Sprintf(
 				"Linux %s has no ZFS module, and cannot mount the root. %s may be too old for it, or its "+
 					"headers are missing.", k.Version, strings.TrimSpace("OpenZFS "+l.Tools["zfs"])),
-				"Install kernel, headers and ZFS from one suite, and run dkms autoinstall; or remove the kernel.")
+				"Install kernel, headers and ZFS from one suite, and run dkms autoinstall; or remove the kernel."+l.stayBehind())
 		case len(l.UKI) == 0 && (k.Initramfs == "" && l.isAlone(k) || k.Initramfs != "" &&
 			(!known && l.root != nil && !l.exists(k.Initramfs) || !paired(k))):
 			l.report("kernel-without-initramfs", severity, k.Image, "Linux "+k.Version+
@@ -82,10 +84,19 @@ func (l *linter) checkUnifiedImages() {
 	}
 	file, written := l.unifiedArguments()
 	build := l.rebuildUnified()
+	unwritten := false
 	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut().vars["kernel_cmdline"], "root=") {
-		l.report("uki-without-cmdline", Error, file,
-			"The next unified image gets the command line of the system that builds it, which may be a live system.",
-			"echo "+shell.Quote(l.wantedArguments())+" > /"+file)
+		why := "The next unified image gets the command line of the system that builds it, which may be a live system."
+		fix := "echo " + shell.Quote(l.wantedArguments()) + " > /" + file
+		for _, u := range l.UKI {
+			if cmdline := strings.Join(strings.Fields(u.Cmdline), " "); cmdline != "" && !l.namesRoot(cmdline) {
+				why += " " + u.Path + " has " + cmdline + ", which does not name the root."
+				fix += ", then " + build
+				break
+			}
+		}
+		l.report("uki-without-cmdline", Error, file, why, fix)
+		unwritten = true
 	}
 	if written != "" && !l.namesRoot(written) {
 		l.report("cmdline-root", Error, file, "The arguments do not name the root "+l.rootSet+".",
@@ -99,6 +110,7 @@ func (l *linter) checkUnifiedImages() {
 		cmdline := strings.Join(strings.Fields(u.Cmdline), " ")
 		switch {
 		case cmdline == "": // unknown
+		case !l.namesRoot(cmdline) && unwritten: // uki-without-cmdline
 		case !l.namesRoot(cmdline):
 			l.report("uki-root", Error, u.Path, "The arguments inside do not name the root "+l.rootSet+": "+cmdline,
 				"Correct "+file+", then "+build+".")
@@ -222,167 +234,6 @@ func (l *linter) namesRoot(cmdline string) bool {
 		slices.Contains(l.environments(), v))
 }
 
-var voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
-
-// checkVoid checks what only Void Linux has.
-func (l *linter) checkVoid() {
-	if l.OS.ID != "void" {
-		return
-	}
-	l.checkVoidKernel()
-	l.checkVoidDesktop()
-	v := assignments(l.text("etc/rc.conf"), map[string]string{})
-	configured, known := l.xbpsConfig()
-	_, nonfree := l.Packages["void-repo-nonfree"]
-	nonfree = nonfree || !known
-	for _, line := range configured {
-		nonfree = nonfree || strings.Contains(line.text, "/nonfree")
-	}
-	if l.Packages["intel-ucode"] != "" && !nonfree && l.root != nil {
-		l.report("nonfree-missing", Warning, "packages",
-			"intel-ucode comes from the repository nonfree, which is not configured: the microcode is not updated.",
-			"xbps-install void-repo-nonfree")
-	}
-	zone := v["TIMEZONE"]
-	target := l.link("etc/localtime")
-	if zone != "" && target != "" && !strings.HasSuffix(target, "/"+zone) {
-		l.report("timezone-twice", Warning, "etc/rc.conf", fmt.Sprintf(
-			"TIMEZONE=%s replaces the link etc/localtime, which names %s, at each start.", zone, target), "Remove TIMEZONE.")
-	}
-	musl := l.OS.Libc == "musl" || l.Packages["musl"] != "" && l.Packages["glibc"] == ""
-	if musl && len(lines(l.text("etc/default/libc-locales"))) > 0 {
-		l.report(
-			"musl-locales",
-			Info,
-			"etc/default/libc-locales",
-			"musl has no locales: the file does nothing.",
-			"Remove it.",
-		)
-	}
-}
-
-// configLine is a line of a configuration.
-type configLine struct{ file, text string }
-
-// xbpsConfig returns the lines of the configuration of xbps, and whether all of its files are known.
-func (l *linter) xbpsConfig() (out []configLine, known bool) {
-	known = true
-	for _, f := range l.dropIns(".conf", "usr/share/xbps.d", "etc/xbps.d") {
-		for _, line := range lines(l.text(f)) {
-			out = append(out, configLine{f, line})
-			included, ok := strings.CutPrefix(line, "include=")
-			if !ok {
-				continue
-			}
-			if !path.IsAbs(included) {
-				included = path.Join("/", path.Dir(f), included)
-			}
-			included = strings.TrimPrefix(path.Clean(included), "/")
-			known = known && l.exists(included)
-			for _, line := range lines(l.text(included)) {
-				out = append(out, configLine{included, line})
-			}
-		}
-	}
-	return out, known
-}
-
-// checkVoidKernel checks that the kernel does not overtake ZFS.
-func (l *linter) checkVoidKernel() {
-	ignored := map[string]string{}
-	where := "etc/xbps.d"
-	configured, known := l.xbpsConfig()
-	for _, line := range configured {
-		if name, value, ok := strings.Cut(line.text, "="); ok && strings.TrimSpace(name) == "ignorepkg" {
-			ignored[strings.TrimSpace(value)] = line.file
-			where = line.file
-		}
-	}
-	if l.Packages["zfs"] == "" && l.Packages["zfs-lts"] == "" {
-		return
-	}
-	var series []string
-	for name := range l.Packages {
-		if voidKernel.MatchString(name) {
-			series = append(series, name)
-		}
-	}
-	slices.Sort(series)
-	switch {
-	case l.root == nil || !known:
-	case l.Packages["linux"] != "" && ignored["linux"] == "":
-		l.report(
-			"kernel-overtakes-zfs",
-			Warning,
-			"packages",
-			"The package linux installs each new series of the kernel, even one that ZFS does not support yet.",
-			"Install linux-lts or a linux6.x that ZFS supports, with its headers; "+
-				"ignorepkg=linux and linux-headers in etc/xbps.d",
-		)
-	case len(series) > 0 && (ignored["linux"] == "" || ignored["linux-headers"] == ""):
-		l.report(
-			"kernel-overtakes-zfs",
-			Warning,
-			where,
-			"base-system installs the package linux, whose kernel may be too new for ZFS: "+
-				"the configuration does not ignore it and its headers.",
-			"ignorepkg=linux and ignorepkg=linux-headers in a file of etc/xbps.d",
-		)
-	}
-	for _, name := range series {
-		if _, ok := l.Packages[name+"-headers"]; !ok {
-			l.report(
-				"kernel-headers-missing",
-				Error,
-				"packages",
-				"Without "+name+"-headers the next kernel gets no ZFS module.",
-				"xbps-install "+name+"-headers",
-			)
-		}
-	}
-}
-
-// checkVoidDesktop checks services that disturb each other.
-func (l *linter) checkVoidDesktop() {
-	on := func(name string) bool {
-		return slices.Contains(l.Services, name) || l.exists("etc/runit/runsvdir/default/"+name)
-	}
-	for _, name := range []string{"dhcpcd", "dhcpcd-eth0"} {
-		if on(name) && on("NetworkManager") {
-			l.report("services-conflict", Warning, "services", name+" and NetworkManager both configure the network.",
-				"rm /etc/runit/runsvdir/default/"+name)
-		}
-	}
-	if on("acpid") && (on("elogind") || l.Packages["elogind"] != "") {
-		l.report("services-conflict", Warning, "services", "acpid and elogind both react to the power and sleep keys.",
-			"rm /etc/runit/runsvdir/default/acpid")
-	}
-	for _, needs := range []string{"sddm", "NetworkManager", "polkitd"} {
-		if on(needs) && !on("dbus") {
-			l.report("service-needs-dbus", Error, "services", needs+" needs dbus, which is not enabled.",
-				"ln -s /etc/sv/dbus /etc/runit/runsvdir/default/")
-			break
-		}
-	}
-	const wireplumber = "etc/pipewire/pipewire.conf.d/10-wireplumber.conf"
-	plasma := ""
-	for _, name := range []string{"plasma-workspace", "plasma-desktop", "kde-plasma"} {
-		if v := l.Packages[name]; v != "" && plasma == "" {
-			plasma = v
-		}
-	}
-	if atLeast(plasma, "6.7.5") && l.exists(wireplumber) {
-		l.report("wireplumber-twice", Warning, wireplumber,
-			"Plasma starts WirePlumber itself: two instances run, and wpctl hangs.", "rm /"+wireplumber)
-	}
-	if t := l.link("etc/resolv.conf"); on("NetworkManager") && t != "" && !strings.Contains(t, "NetworkManager") &&
-		!strings.Contains(t, "resolvconf") {
-		l.report("resolv-conf-foreign", Warning, "etc/resolv.conf",
-			"NetworkManager does not replace a link to "+t+": names are not resolved.",
-			"ln -sf /run/NetworkManager/resolv.conf /etc/resolv.conf")
-	}
-}
-
 // link returns what a symbolic link names, "" if the file is none.
 func (l *linter) link(name string) string {
 	if l.root == nil {
@@ -412,32 +263,26 @@ func (l *linter) lacksSystemdCryptsetup() bool {
 		atLeast(l.OS.Version, "13") && !l.hasPackage("systemd-cryptsetup")
 }
 
+// lacksZFSPackage returns the package that puts ZFS into the images of Debian if it is missing, "" otherwise.
+func (l *linter) lacksZFSPackage() string {
+	name := map[string]string{"dracut": "zfs-dracut", "initramfs-tools": "zfs-initramfs"}[l.tool]
+	if l.OS.ID != "debian" || len(l.Packages) == 0 || l.rootSet == "" || name == "" || l.hasPackage(name) {
+		return ""
+	}
+	return name
+}
+
 // checkDebian checks what only Debian has.
 func (l *linter) checkDebian() {
 	if l.OS.ID != "debian" || len(l.Packages) == 0 {
 		return
 	}
 	has := l.hasPackage
-	onZFS := l.rootSet != ""
-	switch {
-	case onZFS && l.tool == "dracut" && !has("zfs-dracut"):
-		l.report(
-			"zfs-package-missing",
-			Error,
-			"packages",
-			"dracut has no module for ZFS without zfs-dracut: the next initramfs "+
-				"cannot mount the root.",
-			"apt-get install zfs-dracut",
-		)
-	case onZFS && l.tool == "initramfs-tools" && !has("zfs-initramfs"):
-		l.report(
-			"zfs-package-missing",
-			Error,
-			"packages",
-			"initramfs-tools has no hook for ZFS without zfs-initramfs: the next "+
-				"initramfs cannot mount the root.",
-			"apt-get install zfs-initramfs",
-		)
+	if name := l.lacksZFSPackage(); name != "" {
+		part := map[string]string{"dracut": "module", "initramfs-tools": "hook"}[l.tool]
+		l.report("zfs-package-missing", Error, "packages", fmt.Sprintf(
+			"%s has no %s for ZFS without %s: the next initramfs cannot mount the root.", l.tool, part, name),
+			"apt-get install "+name)
 	}
 	const policy = "usr/sbin/policy-rc.d"
 	if strings.Contains(l.text(policy), "exit 101") {
@@ -455,8 +300,7 @@ func (l *linter) checkDebian() {
 		}
 	}
 	for _, headers := range l.debianHeaders() {
-		l.report("kernel-headers-missing", Error, "packages", "Without "+headers+" the next kernel gets no ZFS module.",
-			"apt-get install "+headers)
+		l.reportHeaders(headers, "apt-get install ")
 	}
 	if l.tool == "initramfs-tools" && l.resume != nil && !has("cryptsetup-initramfs") {
 		l.report("cryptsetup-missing", Error, "packages",
@@ -496,7 +340,7 @@ var debianKernel = lazy.Compile(`^linux-image-((686|[a-z])[a-z0-9-]*)$`)
 
 // debianHeaders returns the packages of headers that the next kernels of Debian need and that are missing.
 func (l *linter) debianHeaders() (out []string) {
-	if l.Packages["zfs-dkms"] == "" {
+	if l.OS.ID != "debian" || l.Packages["zfs-dkms"] == "" {
 		return nil
 	}
 	followed := false
