@@ -442,6 +442,14 @@ type Twin struct {
 	Different bool `json:"different"`
 }
 
+// Of returns the contender of which the twin is a copy; "" if nothing compares them.
+func (t *Twin) Of() string {
+	if len(t.Comparisons) == 0 {
+		return ""
+	}
+	return t.Comparisons[0].Baseline
+}
+
 // Tested reports whether a test of a primary comparison of the twin could have found a
 // difference.
 func (t *Twin) Tested() bool {

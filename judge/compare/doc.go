@@ -79,7 +79,8 @@ type Run struct {
 	// Unplanned says how the run differs from what it registered, as
 	// evidence.Outline does.
 	Unplanned []string
-	At        time.Time // when it began; zero: unknown
+	Labels    map[string]string // given to the run: commit …
+	At        time.Time         // when it began; zero: unknown
 }
 
 // Identity is equal for copies of one run, and differs between runs.
@@ -146,7 +147,9 @@ type Result struct {
 	lost  []part          // OnlyOld
 	cells []analysis.Cell // of OLD
 	ended string          // as endOf has it
-	twin  *analysis.Twin  // of both runs; nil if one has none
+	twin  *analysis.Twin  // of both runs, as twinOf has it
+	// unplanned is that of OLD and NEW.
+	unplanned []string
 }
 
 // Row is a contender on one cell and metric in both runs.
@@ -190,12 +193,13 @@ type Change struct {
 	// BeyondMargin is as in analysis.Comparison.
 	BeyondMargin *bool `json:"beyond_margin,omitempty"`
 	// Withheld says why the verdict is inconclusive whatever the interval is: trials failed,
-	// blocks lack a value, or a direct change includes that of the machine.
+	// blocks lack a value, or OLD and NEW were made on different machines.
 	Withheld string `json:"withheld,omitempty"`
 	// Smallest is the smallest change for the worse that would have had the verdict worse,
 	// with intervals as wide as this one, and SmallestBeyond the smallest one that would
 	// have been worse by more than the margin; as Ratio. A true change of this size is
-	// found in half of such comparisons. Null: there is no verdict, or no interval.
+	// found in half of such comparisons. Null: there is no verdict, it is withheld, or there is no
+	// interval.
 	Smallest       *float64 `json:"smallest"`
 	SmallestBeyond *float64 `json:"smallest_beyond_margin"`
 

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"math"
+	"strings"
 
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
@@ -52,7 +53,11 @@ func (p *pair) exactChange(r Row, by By) *Change {
 	if r.Primary && by == p.opt.By && p.getsVerdict(r.Contender) {
 		region := analysis.NewRegion(p.opt.Margin, r.Scale, 0)
 		c.Verdict = region.Verdict(shift, shift, r.Better)
-		if c.Withheld = p.withheld(r, by, c.Blocks); len(r.Gates) > 0 || c.Withheld != "" {
+		if c.Withheld = p.withheld(r, by, c.Blocks); by == Direct && c.Withheld == "" {
+			// Another architecture has other instructions.
+			c.onMachines(strings.Join(factsDiffer(p.a, p.b, "NEW", []string{"arch"}, []string{r.Contender}), "; "))
+		}
+		if len(r.Gates) > 0 || c.Withheld != "" {
 			c.Verdict = analysis.Inconclusive
 		}
 		c.BeyondMargin = region.Beyond(c.Verdict, shift, shift)

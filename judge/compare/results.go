@@ -96,20 +96,33 @@ func endOf(old, now analysis.Results) string {
 	return now.Ended
 }
 
-// twinOf returns the twin of both runs: that of the run in which it differs or was not tested,
-// otherwise that of NEW. It is nil if a run has no twin.
-func twinOf(old, now analysis.Results) (out *analysis.Twin) {
-	if old.Twin == nil || now.Twin == nil {
-		return nil
-	}
-	for _, run := range []analysis.Results{old, now} {
-		t := *run.Twin
-		t.Name += " in run " + run.Run
-		if out = &t; t.Different || !t.Tested() {
-			break
+// Unplanned says how OLD and NEW differ from what they registered.
+func (r Result) Unplanned() []string { return r.unplanned }
+
+// MachinesDiffer reports whether verdicts are withheld because OLD and NEW were made on
+// different machines.
+func (r Result) MachinesDiffer() bool {
+	return slices.ContainsFunc(slices.Concat(r.Yardstick, r.Rows), func(x Row) bool {
+		return x.Direct != nil && x.Direct.otherMachine
+	})
+}
+
+// twinOf returns the twin of both runs: one that differs, otherwise nil if a run has no twin,
+// otherwise one that was not tested, otherwise that of NEW.
+func twinOf(old, now analysis.Results) *analysis.Twin {
+	both := []analysis.Results{old, now}
+	run, found := lists.Find(both, func(r analysis.Results) bool { return r.Twin != nil && r.Twin.Different })
+	if !found {
+		if old.Twin == nil || now.Twin == nil {
+			return nil
+		}
+		if run, found = lists.Find(both, func(r analysis.Results) bool { return !r.Twin.Tested() }); !found {
+			run = now
 		}
 	}
-	return out
+	t := *run.Twin
+	t.Name += " in run " + run.Run
+	return &t
 }
 
 // Failed returns a line for each contender that failed trials at a cell of OLD or NEW.

@@ -68,7 +68,12 @@ func TestNoSmallestChange(t *testing.T) {
 	w := world{between: .01, within: .01, blocks: 16}
 	short := w
 	short.blocks = 2
+	far := w.run("far", r)
+	far.Labels = map[string]string{MachineLabel: "m2"}
+	near := w.run("near", r)
+	near.Labels = map[string]string{MachineLabel: "m1"}
 	for name, c := range map[string]*Change{
+		"withheld":   row(t, two(t, near, far, Option{Repeats: repeated(w, 3, r), By: Direct}), "crun").Direct,
 		"no repeats": row(t, two(t, w.run("old", r), w.run("new", r), Option{}), "crun").Relative,
 		"not judged": row(t, two(t, w.run("old", r), w.run("new", r), Option{Repeats: repeated(w, 3, r)}), "crun").Direct,
 		"few blocks": row(t, two(t, w.run("old", r), short.run("new", r), Option{Repeats: repeated(w, 3, r)}),

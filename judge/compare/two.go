@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
@@ -41,7 +40,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 			return Result{}, fault.New(fault.Invalid, "NEW (%s) is also one of the repeated runs (%s); remove it from them, "+
 				"because they repeat OLD", b.Results.Run, r.Results.Run)
 		}
-		if differ := factsDiffer(a, r, "the repeated run", processorFacts); differ != "" {
+		if differ := machineDiffers(a, r, "the repeated run", inBoth(a, r)...); differ != "" {
 			// The difference between machines would count as one between runs of one machine.
 			return Result{}, fault.New(fault.Invalid, "the repeated run %s was made on another machine than OLD (%s): %s; "+
 				"repeat OLD on its own machine", r.Results.Run, a.Results.Run, differ)
@@ -240,11 +239,10 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 		return c
 	}
 	if c.Withheld = p.withheld(r, by, c.Blocks); by == Direct && c.Withheld == "" {
-		c.Withheld = otherMachine(p.a, p.b)
-		c.otherMachine = c.Withheld != ""
+		c.onMachines(machineDiffers(p.a, p.b, "NEW", r.Contender))
 	}
 	region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
-	if known {
+	if known && len(r.Gates) == 0 && c.Withheld == "" {
 		sign, toZero, away := 1.0, lo, hi
 		if r.Better != sample.Lower {
 			sign, toZero, away = -1, hi, lo
@@ -290,9 +288,12 @@ func (p *pair) addWarnings() {
 	for i, run := range []Run{p.a, p.b} {
 		if len(run.Unplanned) > 0 {
 			add("%s is not as planned: %s.", sides[i], run.Unplanned[0])
+			for _, what := range run.Unplanned {
+				p.out.unplanned = append(p.out.unplanned, sides[i]+": "+what)
+			}
 		}
 	}
-	p.out.Warnings = append(p.out.Warnings, Suspicious(p.a, p.b)...)
+	p.out.Warnings = append(p.out.Warnings, Suspicious(p.a, p.b, p.opt.Repeats...)...)
 	unknown, told, short, calibrated := false, false, false, false
 	for _, r := range append(slices.Clone(p.out.Yardstick), p.out.Rows...) {
 		for _, c := range []*Change{r.Direct, r.Relative} {
@@ -478,53 +479,6 @@ func workDiffers(a, b analysis.Cell) (out []string) {
 		}
 	}
 	return out
-}
-
-// MachineFacts are the facts of the baseline's host that tell machines apart, and that a new
-// kernel does not change.
-var MachineFacts = []string{"arch", "cpu.model", "host"}
-
-// processorFacts are those of MachineFacts that a new name of the machine does not change: the
-// containers of a CI server have random host names.
-var processorFacts = MachineFacts[:2]
-
-// Suspicious says in sentences why two runs may not be those that were meant: OLD began after
-// NEW, or they were made on different machines.
-func Suspicious(a, b Run) (out []string) {
-	if !b.At.IsZero() && a.At.After(b.At) {
-		out = append(out, fmt.Sprintf("OLD began after NEW (%s and %s). If you named them in the wrong order, a change for "+
-			"the worse appears as one for the better.", a.At.UTC().Format(time.RFC3339), b.At.UTC().Format(time.RFC3339)))
-	}
-	if text := otherMachine(a, b); text != "" {
-		return append(out, text+".")
-	}
-	if text := factsDiffer(a, b, "NEW", MachineFacts); text != "" {
-		out = append(out, "If OLD and NEW were made on different machines, a direct change includes their "+
-			"difference: "+text+".")
-	}
-	return out
-}
-
-// otherMachine says in which of processorFacts OLD and NEW differ; "" if in none that is known of
-// both.
-func otherMachine(a, b Run) string {
-	differ := factsDiffer(a, b, "NEW", processorFacts)
-	if differ == "" {
-		return ""
-	}
-	return "OLD and NEW were made on different machines, and a direct change includes their difference: " + differ
-}
-
-// factsDiffer lists those of the facts that are known of OLD and of another run, and differ.
-func factsDiffer(a, b Run, other string, facts []string) string {
-	var differ []string
-	for _, fact := range facts {
-		x, y := a.Facts[a.Results.Baseline][fact], b.Facts[b.Results.Baseline][fact]
-		if x != "" && y != "" && x != y {
-			differ = append(differ, fmt.Sprintf("%s is %q in OLD and %q in %s", fact, x, y, other))
-		}
-	}
-	return strings.Join(differ, "; ")
 }
 
 // Differences lists the facts that differ between two runs, by contender and fact.

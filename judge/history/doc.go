@@ -81,9 +81,8 @@ const Schema = "bakeoff/history/v1"
 // Run is one run, read from its folder.
 type Run struct {
 	compare.Run
-	Lab    string            // name of the lab file
-	Folder string            // where its evidence is
-	Labels map[string]string // given to the run: commit …
+	Lab    string // name of the lab file
+	Folder string // where its evidence is
 	// Cautions are what a reader must know before the numbers of the run (report.Notice).
 	Cautions []string
 	// Known are the estimates of a run without samples (Condensed); nil if it has samples.

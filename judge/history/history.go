@@ -69,9 +69,8 @@ func groupRuns(runs []Run) (out []group) {
 
 func (g group) newestRun() Run { return g.runs[len(g.runs)-1] }
 
-// MachineLabel is the label that names the machine of a run, for machines whose
-// fingerprints are the same.
-const MachineLabel = "machine"
+// MachineLabel is the label that names the machine of a run.
+const MachineLabel = compare.MachineLabel
 
 // FleetLabel is the label of runs that were registered together, on several machines: their
 // number and a name that they share, as FleetValue writes them.

@@ -107,6 +107,16 @@ func (o Outline) Began() (at time.Time) {
 	return at
 }
 
+// Labels returns the labels that were given to the run.
+func (o Outline) Labels() (out map[string]string) {
+	for _, l := range o.Lines {
+		if l.Type == store.LineLabels {
+			out = l.Labels
+		}
+	}
+	return out
+}
+
 // unplanned compares plan, lab file and journal.
 func (s *story) unplanned(run *store.Run) []string {
 	out := s.planned()

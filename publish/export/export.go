@@ -337,7 +337,7 @@ func writeJUnit(w io.Writer, runs []run) error {
 			s.Errors++
 		}
 		if r.Twin != nil {
-			k := kase{Class: "control", Name: r.Twin.Name + " against " + r.Baseline}
+			k := kase{Class: "control", Name: r.Twin.Name + " against " + cmp.Or(r.Twin.Of(), r.Baseline)}
 			switch {
 			case r.Twin.Different:
 				k.Error = &message{"the twin of the baseline differs from it: do not trust the other verdicts"}

@@ -68,11 +68,7 @@ func pastOf(run *store.Run, dir string, r analysis.Results, o evidence.Outline) 
 	}
 	out.Results, out.Unplanned = r, o.Unplanned
 	out.Lab, out.At, out.Folder, out.Results.Run = o.Plan.Lab, o.Lines[0].At, dir, run.Base()
-	for _, l := range o.Lines {
-		if l.Type == store.LineLabels {
-			out.Labels = l.Labels
-		}
-	}
+	out.Labels = o.Labels()
 	out.Facts, err = o.Recorded(run, out.Results)
 	return out, err
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -149,7 +150,7 @@ func (b *builder) control() {
 			p.TwinSays = append(p.TwinSays, b.sentence(c))
 		}
 	}
-	p.TwinNote = fmt.Sprintf("The twin (%s under a second name): ", b.results.Baseline)
+	p.TwinNote = fmt.Sprintf("The twin (%s under a second name): ", cmp.Or(t.Of(), b.results.Baseline))
 	if len(p.TwinSays) == 0 {
 		p.TwinNote += "no verdict, because no comparison is primary."
 		return

@@ -66,10 +66,13 @@ compare withholds a verdict if a trial failed or a block lacks a value, because 
 then describes a selection of the trials. A primary metric of OLD that is not a primary
 metric of NEW counts as missing.
 
-If OLD and NEW were made on different processors or architectures, compare withholds the
-verdicts of direct changes, except those of exact metrics such as instruction counts. It judges
-relative changes and prints a warning. If only the host names differ, compare prints a warning.
-Repetitions must come from the processor of OLD.
+compare withholds the verdict of a direct change if OLD and NEW measured the contender on
+different machines: the processor model, the architecture or the label "machine" differs (bakeoff
+run --label machine=rack2-07 names a machine). Exact metrics, such as instruction counts, have a
+verdict unless the architecture differs. Relative changes have a verdict, and compare prints a
+warning. It only warns if something less clear differs: the host of the lab file, the memory, the
+flags or the microcode of the processor. Repetitions must come from the machine of OLD; compare
+warns about repetitions that were disturbed or are not complete.
 
 With --fail-on, compare computes every number of the runs again, as bakeoff verify does, and
 exits with 1 if a run folder is damaged.`,
@@ -153,7 +156,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 		return cli.Usage(c, fmt.Errorf("OLD and NEW are the same run (%s), so --fail-on cannot find a change; name two runs",
 			res.Old))
 	}
-	for _, text := range compare.Suspicious(runs[0], runs[1]) {
+	for _, text := range compare.Suspicious(runs[0], runs[1], runs[2:]...) {
 		fmt.Fprintln(a.Err, safetext.Line("bakeoff: warning: "+text))
 	}
 	if len(f.failOn) > 0 {
@@ -169,7 +172,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	case f.format == markdownFormat:
 		_, err = io.WriteString(a.Out, markdownOf(res))
 	case f.format != "":
-		err = export.Write(a.Out, f.format, []export.Run{{Results: res.Results()}})
+		err = export.Write(a.Out, f.format, []export.Run{{Results: res.Results(), Unplanned: res.Unplanned()}})
 	default:
 		a.printCompare(res, f.all)
 	}
@@ -202,7 +205,10 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 
 // failIfAsked returns how compare ends with --fail-on.
 func (a reader) failIfAsked(res compare.Result, failOn []string) error {
-	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
+	remedy := "more runs in --repeats and a quieter machine narrow the intervals"
+	if res.MachinesDiffer() {
+		remedy = "measure OLD and NEW on one machine, or judge relative changes (--by relative)"
+	}
 	r := res.Results()
 	if r.Twin != nil {
 		tested := *r.Twin
@@ -290,6 +296,7 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 		return out, err
 	}
 	out.Unplanned, out.Results.Run, out.At = o.Unplanned, cmp.Or(out.Results.Run, run.Base()), o.Began()
+	out.Labels = o.Labels()
 	out.Facts, err = o.Recorded(run, out.Results)
 	return out, err
 }

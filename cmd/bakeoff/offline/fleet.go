@@ -47,9 +47,9 @@ a machine. fleet also shows the result of each machine, how much the machines di
 the range in which one more machine of this kind is expected. The machines should be alike;
 fleet lists the facts in which they differ.
 
-Runs belong to one machine if they have the same processor, the same host name and the same
-value of the label "machine". If several machines have the same name, set the label: bakeoff
-run --label machine=rack2-07.
+Runs belong to one machine if they have the same processor, the same host in the lab file and
+the same value of the label "machine". If several machines have the same processor and host,
+set the label: bakeoff run --label machine=rack2-07.
 
 The error rate (--alpha) holds only if you chose the runs without knowledge of their
 results.

@@ -60,7 +60,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		}), compare.Direct, "twin", cli.ExitUndecided, "no test compared host~twin in run new with the baseline"},
 		"OLD has no twin": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
 			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
-		}), compare.Direct, "twin", cli.ExitAsked, "not decided: the results have no twin"},
+		}), compare.Direct, "twin", cli.ExitAsked, "--fail-on twin: the twin differs from the baseline in NEW"},
 		"no twin": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "twin", cli.ExitUndecided,
 			"--fail-on twin is not decided: the results have no twin"},
 		"trials of NEW failed": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
@@ -117,7 +117,9 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 			"bakeoff: note: 2 of 2 comparisons are inconclusive; --fail-on worse ignores this"},
 		"another machine": {on("a", 90), on("b", 60), compare.Direct, "worse", cli.ExitUndecided,
 			`check machine failed: OLD and NEW were made on different machines, and a direct change includes their ` +
-				`difference: cpu.model is "a" in OLD and "b" in NEW`},
+				`difference: cpu.model of host is "a" in OLD and "b" in NEW`},
+		"the remedy of another machine": {on("a", 90), on("b", 60), compare.Direct, "worse", cli.ExitUndecided,
+			"measure OLD and NEW on one machine"},
 		"another machine, relative": {on("a", 90), on("b", 60), compare.Relative, "worse", cli.ExitAsked,
 			"--fail-on worse: crun"},
 		"a machine that is not known": {on("a", 90), changed("6.2", 60), compare.Direct, "worse", cli.ExitAsked,

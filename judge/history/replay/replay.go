@@ -80,9 +80,9 @@ func (w World) Make(r *rand.Rand) []history.Run {
 		facts := map[string]string{"kernel": kernel, "cpu.model": "simulated", "arch": "amd64"}
 		out = append(out, history.Run{
 			Run: compare.Run{Results: res, Facts: map[string]map[string]string{
-				"": {"bakeoff": "1"}, Baseline: facts, Contender: facts}, At: at},
+				"": {"bakeoff": "1"}, Baseline: facts, Contender: facts}, At: at,
+				Labels: map[string]string{"commit": fmt.Sprintf("%07x", 0xc0ffee0+i)}},
 			Lab: "nightly", Folder: "runs/" + res.Run,
-			Labels: map[string]string{"commit": fmt.Sprintf("%07x", 0xc0ffee0+i)},
 		})
 	}
 	return out

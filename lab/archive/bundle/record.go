@@ -92,8 +92,8 @@ type Comparison struct {
 // Past is the run as package history reads it. folder is where its evidence is.
 func (r Record) Past(res analysis.Results, folder string) history.Run {
 	res.Run = r.Run
-	return history.Run{Run: compare.Run{Results: res, Facts: r.Facts, Unplanned: r.Unplanned, At: r.Began},
-		Lab: r.Lab, Folder: folder, Labels: r.Labels}
+	return history.Run{Run: compare.Run{Results: res, Facts: r.Facts, Unplanned: r.Unplanned, At: r.Began,
+		Labels: r.Labels}, Lab: r.Lab, Folder: folder}
 }
 
 // read reads a run folder: its record without the counts, and its results. A run that has
@@ -131,12 +131,7 @@ func read(run *store.Run, base string) (rec Record, res analysis.Results, result
 	rec = Record{Schema: Schema, Rules: Rules, Run: base, Lab: o.Plan.Lab, Began: o.Lines[0].At, Ended: last.At,
 		Reason: res.Ended, Program: o.Plan.Version,
 		PlanSHA256: res.PlanSHA256, LabSHA256: o.Plan.LabSHA256, Baseline: res.Baseline,
-		Margin: res.Margin, Blocks: res.Blocks, Unplanned: o.Unplanned, Comparisons: []Comparison{}}
-	for _, l := range o.Lines {
-		if l.Type == store.LineLabels {
-			rec.Labels = l.Labels
-		}
-	}
+		Margin: res.Margin, Blocks: res.Blocks, Unplanned: o.Unplanned, Labels: o.Labels(), Comparisons: []Comparison{}}
 	if res.Twin != nil {
 		rec.TwinDiffers = &res.Twin.Different
 	}
