@@ -115,6 +115,10 @@ func TestNoVerdict(t *testing.T) {
 	if c.Verdict != analysis.Worse || c.Counted != 7 || c.Machines[0].Reason == "" || c.Machines[0].Ratio != nil {
 		t.Errorf("one of eight left out: %+v", c)
 	}
+	_, c = judged(t, broken(runsOn(8, 0, math.Log(1.05), 1), 1, interrupt))
+	if c.Counted != 7 || !strings.Contains(c.Machines[0].Reason, "unfinished") {
+		t.Errorf("one of eight interrupted: %+v", c)
+	}
 	if _, c = judged(t, runsOn(5, 0.05, math.Log(1.03), 3)); c.Verdict == analysis.Inconclusive && c.More == nil {
 		t.Errorf("inconclusive without a number of machines: %+v", c)
 	}
@@ -135,6 +139,13 @@ func fail(r *history.Run) {
 			r.Results.Summaries[i].FailedAt = []analysis.Place{{Block: s.Samples[0].Block, Position: s.Samples[0].Position}}
 			r.Results.Summaries[i].Samples = s.Samples[1:]
 		}
+	}
+}
+
+func interrupt(r *history.Run) {
+	r.Results.Blocks, r.Results.Ended = 1, analysis.EndedInterrupted
+	for i, s := range r.Results.Summaries {
+		r.Results.Summaries[i].Samples = s.Samples[:1]
 	}
 }
 

@@ -31,7 +31,7 @@ func (r Run) Condensed() Run {
 	out := r.Primary()
 	full := out.Results
 	out.Results = analysis.Results{Run: full.Run, PlanSHA256: full.PlanSHA256, Baseline: full.Baseline,
-		Margin: full.Margin, Blocks: full.Blocks, Contenders: full.Contenders, Cells: full.Cells}
+		Margin: full.Margin, Ended: full.Ended, Blocks: full.Blocks, Contenders: full.Contenders, Cells: full.Cells}
 	if full.Twin != nil {
 		out.Results.Twin = &analysis.Twin{Name: full.Twin.Name, Different: full.Twin.Different}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
@@ -303,6 +304,12 @@ func TestLeftOut(t *testing.T) {
 				r.Results.Summaries[1].Samples[i].Value = 0
 			}
 		}, "4 of 8 blocks lack a value"},
+		"one block of an interrupted run": {oneBlock(analysis.EndedInterrupted),
+			"the run is unfinished, and 1 block cannot"},
+		"one block of a run that is not over": {oneBlock(""),
+			"the run has not ended, and 1 block cannot give an interval"},
+		"one block in the budget": {oneBlock(analysis.EndedBudget),
+			"ended before its planned blocks, and 1 block cannot"},
 		"the last blocks, without a verdict before them": {func(r *history.Run) {
 			leaveAfter(r, 6)
 			r.Results.Comparisons[0].Verdict = analysis.Inconclusive
@@ -328,6 +335,20 @@ func TestLeftOut(t *testing.T) {
 		if len(s.LeftOut) != 1 || s.LeftOut[0].Run != 5 || !strings.Contains(s.LeftOut[0].Reason, x.reason) ||
 			len(s.Estimates) != 11 || s.Estimates[5].Run != 6 {
 			t.Errorf("%s: left out %+v of %d", name, s.LeftOut, len(s.Estimates)+len(s.LeftOut))
+		}
+	}
+	// A run of one block counts if its lab plans no more, or if no run of the lab has more.
+	for ended, all := range map[string]bool{analysis.EndedBlocks: false, analysis.EndedBudget: true} {
+		w := nightly()
+		w.Runs = 12
+		runs := w.Make(stream(3))
+		for i := range runs {
+			if all || i == 5 {
+				oneBlock(ended)(&runs[i])
+			}
+		}
+		if s := of(t, runs, history.Option{}).Labs[0].Series[0]; len(s.LeftOut) != 0 {
+			t.Errorf("%s: left out %+v", ended, s.LeftOut)
 		}
 	}
 	// A contender that some runs do not have is not left out of them.
@@ -660,6 +681,16 @@ func TestCondensed(t *testing.T) {
 		}
 		if !reflect.DeepEqual(want, got) {
 			t.Errorf("%+v\nand without samples\n%+v", want.Labs[0].Series[0], got.Labs[0].Series[0])
+		}
+	}
+}
+
+// oneBlock leaves a run its first block.
+func oneBlock(ended string) func(*history.Run) {
+	return func(r *history.Run) {
+		r.Results.Blocks, r.Results.Ended = 1, ended
+		for i, s := range r.Results.Summaries {
+			r.Results.Summaries[i].Samples = lists.Filter(s.Samples, func(p analysis.Point) bool { return p.Block == 0 })
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
@@ -44,9 +45,16 @@ func (g group) makeSeries(k key, by compare.By, lab Lab) Series {
 
 // collect takes the estimate of each run that did the same work.
 func (m *maker) collect() {
+	estimates := lists.Map(m.runs, func(r Run) stats.Serial {
+		return r.estimate(m.by, m.contender, m.cell.Name, m.metric)
+	})
+	intervals := slices.ContainsFunc(estimates, hasInterval)
 	for i, r := range m.runs {
-		e := r.estimate(m.by, m.contender, m.cell.Name, m.metric)
+		e := estimates[i]
 		reason := m.unusable(r, e.N)
+		if reason == "" && !hasInterval(e) {
+			reason = cutShort(r, e.N, intervals)
+		}
 		if reason == absent {
 			continue
 		}
@@ -67,6 +75,36 @@ func fewValues(values []float64) float64 {
 	}
 	n := float64(len(values))
 	return stats.StudentQuantile(runLevel, n-1) * stats.Deviation(values) / math.Sqrt(n)
+}
+
+// hasInterval reports whether the values of a run give an interval.
+func hasInterval(e stats.Serial) bool {
+	return e.N > 0 && !math.IsInf(e.Below, 0) && !math.IsInf(e.Above, 0)
+}
+
+// cutShort says that a run without an interval ended before its planned blocks, so that it says
+// too little; "" if it did not. A lab can plan runs of one block, and a budget can always end after
+// one: intervals says that other runs of the series have an interval.
+func cutShort(r Run, values int, intervals bool) string {
+	few := unit.Count(values, "block") + " cannot give an interval"
+	switch r.Results.Ended {
+	case analysis.EndedBlocks:
+		return ""
+	case "":
+		if r.Known != nil && intervals {
+			return "an earlier program wrote the index, which does not say why the run ended, and " + few +
+				"; run bakeoff store rebuild"
+		} else if r.Known != nil {
+			return ""
+		}
+		return "the run has not ended, and " + few
+	case analysis.EndedInterrupted, analysis.EndedVoid:
+		return "the run is unfinished, and " + few
+	}
+	if intervals {
+		return "the run ended before its planned blocks, and " + few
+	}
+	return ""
 }
 
 // absent is the reason of a run that does not have the series at all.

@@ -72,6 +72,44 @@ func TestGateFailsForADamagedFolder(t *testing.T) {
 				t.Errorf("%s: exit code %d, want %d: %s", name, code, x.code, stderr)
 			}
 		}
+		for _, command := range []string{"history", "fleet"} {
+			out, stderr, code := called(t, command, "--fail-on", "worse", other, x.dir)
+			if (code == cli.ExitFailed) != (x.code == cli.ExitFailed) || !strings.Contains(stderr, x.want) ||
+				code == cli.ExitFailed && (out != "" || !strings.Contains(stderr, "run bakeoff verify "+x.dir)) {
+				t.Errorf("%s of %s: exit code %d: %s", command, name, code, stderr)
+			}
+		}
+	}
+}
+
+// Of copies of one run, history and fleet use the one that is whole, and a folder is no copy
+// of itself.
+func TestTheWholeCopyCounts(t *testing.T) {
+	for name, change := range map[string]func(dir string) error{
+		"no raw output": func(dir string) error { return os.RemoveAll(filepath.Join(dir, store.RawDir)) },
+		"not as planned": func(dir string) error {
+			path := filepath.Join(dir, store.JournalFile)
+			text, err := os.ReadFile(path)
+			end := bytes.LastIndexByte(bytes.TrimSpace(text), '\n')
+			return errors.Join(err, os.WriteFile(path, text[:end+1], 0o644))
+		},
+		"another end": func(dir string) error {
+			edit(t, filepath.Join(dir, store.ResultsFile), `"ended": "`, `"ended": "x`)
+			return nil
+		},
+	} {
+		dir := earlier(t)
+		copied, link := filepath.Join(filepath.Dir(dir), "00-backup"), filepath.Join(t.TempDir(), "link")
+		if err := errors.Join(os.CopyFS(copied, os.DirFS(dir)), change(copied), os.Symlink(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{"history", "fleet"} {
+			_, stderr, code := called(t, command, filepath.Dir(dir), dir, dir+"/", link, "--fail-on", "worse")
+			if code == cli.ExitFailed || strings.Count(stderr, "is a copy") != 1 || !strings.Contains(stderr,
+				copied+" is a copy of the run in "+dir+", and") {
+				t.Errorf("%s: %s: exit code %d: %s", command, name, code, stderr)
+			}
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func (a reader) exportCommand() *cobra.Command {
 				}
 				runs = append(runs, r)
 			}
-			return export.Write(a.Out, format, lists.Map(a.withoutCopies(runs), func(r history.Run) export.Run {
+			return export.Write(a.Out, format, lists.Map(a.withoutCopies(runs, holds), func(r history.Run) export.Run {
 				return export.Run{Results: r.Results, Unplanned: r.Unplanned}
 			}))
 		},

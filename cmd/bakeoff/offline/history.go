@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -444,7 +445,7 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 		}
 		runs = append(runs, r)
 	}
-	runs = a.withoutCopies(runs)
+	runs = a.withoutCopies(runs, holds)
 	all := lists.Map(runs, func(r history.Run) string { return r.Lab })
 	if lab != "" {
 		runs = lists.Filter(runs, func(r history.Run) bool { return r.Lab == lab })
@@ -463,10 +464,15 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 	return nil, nil, fault.New(fault.NotFound, "no run found")
 }
 
-// withoutCopies keeps one of the folders that were copied from one run, that with most blocks,
-// and names the others, because a copy measured nothing.
-func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
+// withoutCopies keeps one of the folders that were copied from one run, and names the others,
+// because a copy measured nothing. It keeps the one that is as planned, complete and has most
+// blocks; if two are alike, the first that is intact.
+func (a reader) withoutCopies(runs []history.Run, intact func(history.Run) bool) (out []history.Run) {
 	kept := map[compare.Identity]int{}
+	order := func(x, y history.Run) int {
+		return cmp.Or(cmp.Compare(len(y.Unplanned), len(x.Unplanned)), cmp.Compare(completeness(x), completeness(y)),
+			cmp.Compare(x.Results.Blocks, y.Results.Blocks))
+	}
 	for _, r := range runs {
 		id := r.Identity()
 		i, copied := kept[id]
@@ -475,13 +481,30 @@ func (a reader) withoutCopies(runs []history.Run) (out []history.Run) {
 			out = append(out, r)
 			continue
 		}
-		if r.Results.Blocks > out[i].Results.Blocks {
+		if n := order(r, out[i]); n > 0 || n == 0 && !intact(out[i]) && intact(r) {
 			r, out[i] = out[i], r
 		}
 		fmt.Fprintf(a.Err, "bakeoff: %s is a copy of the run in %s, and is not counted\n", safetext.Line(r.Folder),
 			safetext.Line(out[i].Folder))
 	}
 	return out
+}
+
+// holds reports whether the folder of a run is intact.
+func holds(r history.Run) bool {
+	v, err := verified(r.Folder, nil)
+	return err == nil && len(damageOf(v)) == 0
+}
+
+// completeness is higher for a run that ended by its own rules than for one that was stopped.
+func completeness(r history.Run) int {
+	switch r.Results.Ended {
+	case "":
+		return 0
+	case analysis.EndedInterrupted, analysis.EndedVoid:
+		return 1
+	}
+	return 2
 }
 
 // storedRuns reads the runs from the index of a store. Those whose values the index lacks are
@@ -508,7 +531,7 @@ func (a reader) storedRuns(
 			"needs", f.store,
 			map[bool]string{true: fmt.Sprintf(" of the lab %q", f.lab)}[f.lab != ""]), "run bakeoff store list")
 	}
-	return a.withoutCopies(runs), unread, nil
+	return a.withoutCopies(runs, func(history.Run) bool { return true }), unread, nil
 }
 
 // runFolders lists the run folders that args name, each once.
@@ -524,8 +547,15 @@ func runFolders(args []string) (out []string, err error) {
 			inside = []string{dir}
 		}
 		for _, dir := range inside {
-			if !seen[dir] {
-				seen[dir] = true
+			place := dir
+			if real, err := filepath.EvalSymlinks(dir); err == nil {
+				place = real
+			}
+			if real, err := filepath.Abs(place); err == nil {
+				place = real
+			}
+			if !seen[place] {
+				seen[place] = true
 				out = append(out, dir)
 			}
 		}

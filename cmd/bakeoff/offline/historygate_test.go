@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
 	"bakeoff/judge/fleet"
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
@@ -33,6 +35,14 @@ func TestGatesOfHistoryCanFail(t *testing.T) {
 		r.Results.Cells[0].Name = "other"
 		for i := range r.Results.Summaries {
 			r.Results.Summaries[i].Cell = "other"
+		}
+	}
+	stopped := func(ended string) func(*history.Run) {
+		return func(r *history.Run) {
+			r.Results.Blocks, r.Results.Ended = 1, ended
+			for i, s := range r.Results.Summaries {
+				r.Results.Summaries[i].Samples = lists.Filter(s.Samples, func(p analysis.Point) bool { return p.Block == 0 })
+			}
 		}
 	}
 	for name, x := range map[string]struct {
@@ -68,7 +78,10 @@ func TestGatesOfHistoryCanFail(t *testing.T) {
 		}), want: cli.ExitUndecided, says: "1 run of 8 can be used, and 6 are needed: other work"},
 		"blocks without a value": {runs: 8, change: each(7, func(r *history.Run) { r.Results.Blocks = 9 }),
 			want: cli.ExitUndecided, says: "1 of 9 blocks lack a value"},
-		"an older run cannot be read": {runs: 8, unread: newest(history.Unread{Lab: "nightly", At: night(7)})},
+		"the newest run was interrupted after a block": {runs: 8, change: each(7, stopped(analysis.EndedInterrupted)),
+			want: cli.ExitUndecided, says: "the run is unfinished, and 1 block cannot give an interval"},
+		"all runs have the one planned block": {runs: 8, change: each(0, stopped(analysis.EndedBlocks))},
+		"an older run cannot be read":         {runs: 8, unread: newest(history.Unread{Lab: "nightly", At: night(7)})},
 		"a run of unknown time": {runs: 8, unread: newest(history.Unread{}), want: cli.ExitUndecided,
 			says: "could not be read"},
 		"an older run of an unknown lab": {runs: 8, unread: newest(history.Unread{At: night(7)})},
