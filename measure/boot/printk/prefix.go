@@ -14,24 +14,27 @@ var (
 	fromKernel    = lazy.Compile(`^(?:([^ ]+) )?kernel: `)
 )
 
-// journal removes what the journal writes before each message, and the lines of programs. The
-// host may get its name during the boot.
-func (l *Log) journal() {
-	first := fromKernel.FindStringSubmatch(l.Lines[0].Text)
-	if first == nil {
-		return
-	}
-	begins, hosts := journalNoHost, map[string]bool{}
-	if first[1] != "" {
-		begins = journalLine
-		for _, line := range l.Lines {
-			if m := fromKernel.FindStringSubmatch(line.Text); m != nil {
-				hosts[m[1]] = true
+// journal returns the lines without what the journal writes before each message, and without those of programs.
+// A line of the kernel shows that this is a journal, and the first line must have the same form. The host may get its
+// name during the boot.
+func (l *Log) journal(all []stampedLine) []stampedLine {
+	begins, hosts, found := journalNoHost, map[string]bool{}, false
+	for _, line := range all {
+		if m := fromKernel.FindStringSubmatch(line.Text); m != nil {
+			if hosts[m[1]] = true; !found && m[1] != "" {
+				begins = journalLine
 			}
+			found = true
 		}
 	}
-	kept := l.Lines[:0]
-	for _, line := range l.Lines {
+	delete(hosts, "")
+	first := begins.FindStringSubmatch(all[0].Text)
+	host, _, _ := strings.Cut(all[0].Text, " ")
+	if !found || first == nil || begins == journalLine && !hosts[host] && !strings.HasSuffix(first[1], "]") {
+		return all
+	}
+	kept := all[:0]
+	for _, line := range all {
 		m := begins.FindStringSubmatch(line.Text)
 		host, _, _ := strings.Cut(line.Text, " ")
 		switch {
@@ -46,7 +49,7 @@ func (l *Log) journal() {
 		}
 		kept = append(kept, line)
 	}
-	l.Lines = kept
+	return kept
 }
 
 var (

@@ -54,6 +54,9 @@ type stampedLine struct {
 	Line
 	digits int
 	xen    bool
+	// console tells that a time of the console stood before the time, and narrow that the time itself is
+	// too short for one of Linux.
+	console, narrow bool
 }
 
 // Parse reads a kernel log. Errors are of kind fault.Invalid, and each line of them
@@ -76,7 +79,7 @@ func Parse(name string, data []byte) (Log, error) {
 		case ok:
 			all = append(all, stampedLine{
 				Line{Number: number, At: s.at, Caller: s.caller, Text: boot.ValidText(s.rest)},
-				s.digits, s.xen,
+				s.digits, s.xen, s.console, s.narrow,
 			})
 		case len(all) > 0 && recordKey.Match(line): // of the record above
 		case len(bytes.TrimSpace(line)) > 0:
@@ -87,14 +90,23 @@ func Parse(name string, data []byte) (Log, error) {
 		line, problem := notStamped(data)
 		return Log{}, fault.New(fault.Invalid, "%s%s", boot.At(name, line), problem)
 	}
-	all = log.oneClock(log.withoutXen(all))
+	all = log.journal(log.oneClock(log.withoutXen(log.withoutConsole(all))))
 	if again := log.orderLines(all); again > 0 {
 		return Log{}, fault.New(fault.Invalid, "%sthe clock starts again, so this is a second boot; cut the file to one boot",
 			boot.At(name, again))
 	}
-	log.journal()
 	log.removePrefixes()
 	return log, nil
+}
+
+// withoutConsole leaves out lines with only the time of the console, such as those of firmware: its clock is another.
+func (l *Log) withoutConsole(all []stampedLine) []stampedLine {
+	if _, ok := lists.Find(all, func(line stampedLine) bool { return line.console }); !ok {
+		return all
+	}
+	kept := lists.Filter(all, func(line stampedLine) bool { return line.console || !line.narrow })
+	l.Unstamped += len(all) - len(kept)
+	return kept
 }
 
 // withoutXen returns the lines of the kernel. If there are none, this is the log of Xen.

@@ -119,6 +119,47 @@ func TestLinesOfProgramsInTheJournal(t *testing.T) {
 	}
 }
 
+// A journal can begin with the line of a program. A message of the kernel that looks like its line makes no journal.
+func TestAJournalBeginsWithAProgram(t *testing.T) {
+	for file, want := range map[string][]string{
+		"[    0.900000] web1 systemd-journald[100]: Journal started\n[    0.000000] web1 kernel: Linux version 6\n" +
+			"[    0.300000] web1 kernel: b\n[    0.910000] web1 systemd[1]: Started x\n": {"Linux version 6", "b"},
+		"[    0.000000] localhost systemd[1]: a\n[    0.100000] web1 kernel: b\n": {"b"},
+		"[    0.000000] systemd[1]: a\n[    0.100000] kernel: b: c\n":             {"b: c"},
+		"[    0.000000] Linux version 6\n[    0.100000] Booting kernel: `x' invalid for parameter `y'\n" +
+			"[    0.200000] pci a: b\n": {"Linux version 6", "Booting kernel: `x' invalid for parameter `y'", "pci a: b"},
+	} {
+		log, err := Parse("x", []byte(file))
+		var got []string
+		for _, l := range log.Lines {
+			got = append(got, l.Text)
+		}
+		if err != nil || !slices.Equal(got, want) || log.Backward > 0 {
+			t.Errorf("%s%v, %q, %d", file, err, got, log.Backward)
+		}
+	}
+}
+
+// Lines of firmware and programs on a console have only the time of the console, whose clock is another.
+func TestTheTimeOfAConsoleIsNotTheKernels(t *testing.T) {
+	log, err := Parse("x", []byte("[0.000012] U-Boot 2023.01\n[5.123456] Starting kernel ...\n"+
+		"[7.000001] [    0.000000] Linux version 6.1.0\n[7.100001] [    0.100000] pci 0000:00:01.0: found\n"+
+		"[9.500001] [  OK  ] Started udev\n[12.500001] [    5.500000] random: crng init done\n[19.500001] login: \n"))
+	if err != nil || len(log.Lines) != 3 || log.Lines[2].At != 5_500_000 || log.Unstamped != 4 {
+		t.Errorf("%v, %+v", err, log)
+	}
+}
+
+// Kernels of Amlogic write the CPU behind the time.
+func TestTheCPUBehindTheTime(t *testing.T) {
+	log, err := Parse("x", []byte("[    0.000000@0] Linux version 4.9.113\n<6>[    0.100000@1] b\n"+
+		"console: [    0.200000@12]  c\n"))
+	if err != nil || len(log.Lines) != 3 || log.Lines[2].At != 200_000 || log.Lines[1].Caller != "C1" ||
+		log.Lines[1].Text != "b" {
+		t.Errorf("%v, %+v", err, log)
+	}
+}
+
 // The host gets its name while it boots. Lines of programs are not the kernel's under either name.
 func TestTheHostOfAJournalChanges(t *testing.T) {
 	log, err := Parse("x", []byte("[    0.000000] localhost kernel: Linux version 6\n[    0.500000] web1 systemd[1]: "+

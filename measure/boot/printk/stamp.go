@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/lazy"
+	"bakeoff/measure/boot"
 )
 
 // colors are escape sequences of terminals.
@@ -56,6 +57,8 @@ type stamp struct {
 	caller  string
 	program bool // a program wrote the line, not the kernel
 	xen     bool // the hypervisor wrote it
+	console bool // a time of the console stood before that of the kernel
+	narrow  bool // the time has less than the width of a kernel's
 	rest    []byte
 }
 
@@ -78,6 +81,8 @@ func parseStamp(line []byte) (stamp, bool) {
 		}
 	}
 	s, ok := stampAt(line, false)
+	_, wide := stampAt(line, true)
+	s.narrow = ok && !wide
 	xen := false
 	for from := 0; !ok; from++ {
 		i := bytes.IndexByte(line[from:min(len(line), maxPrefix)], '[')
@@ -96,7 +101,7 @@ func parseStamp(line []byte) (stamp, bool) {
 	}
 	// The time of a console stands before that of the kernel.
 	if inner, ok := stampAt(bytes.TrimLeft(s.rest, " "), true); ok {
-		s = inner
+		s, s.console = inner, true
 	}
 	if caller, rest, ok := parseCaller(s.rest); ok {
 		s.caller, s.rest = caller, rest
@@ -141,9 +146,13 @@ func stampAt(line []byte, wide bool) (stamp, bool) {
 	if delta && line[end-1] != '>' {
 		return stamp{}, false
 	}
-	s, ok := parseTime(bytes.Trim(inside, " ")) // the first line of journalctl -o short-delta has blanks behind
-	if !ok || wide && (len(inside) < kernelWidth || s.digits < 6) {
+	inside, cpu, hasCPU := bytes.Cut(inside, []byte("@")) // kernels of Amlogic: 0.000000@0
+	s, ok := parseTime(bytes.Trim(inside, " "))           // the first line of journalctl -o short-delta has blanks behind
+	if !ok || hasCPU && !boot.AreDigits(string(cpu)) || wide && (len(inside) < kernelWidth || s.digits < 6) {
 		return stamp{}, false
+	}
+	if hasCPU {
+		s.caller = "C" + string(cpu)
 	}
 	s.rest = line[end+1:]
 	return s, true
