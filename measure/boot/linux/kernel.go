@@ -37,6 +37,7 @@ type kernelLog struct {
 	plain    *printk.Line // the line before, if no initcall was open
 	returned *printk.Line // the line before, if it ended an initcall
 	fine     bool         // durations are microseconds, and no longer whole timer ticks
+	by       shift        // of the kernel
 	loud     bool         // the console shows the lines of initcall_debug
 	behind   bool         // the clock of the log fell behind until it was corrected
 	lostHead int
@@ -64,7 +65,7 @@ func (b *builder) addKernelLog(log printk.Log) {
 		}
 	}
 	b.r.Command = commandLine(lines)
-	k.loud = logsDebug(b.r.Command)
+	k.loud, k.by = logsDebug(b.r.Command), shiftOf(lines)
 	last := lines[len(lines)-1].At
 	if k.root.end = last; k.userland >= 0 {
 		k.root.end = k.userland
@@ -162,13 +163,13 @@ func (k *kernelLog) writeTrees(b *builder, last int64) {
 }
 
 func (k *kernelLog) addLogLine(l *printk.Line) {
-	m, ok := parseMessage(l.Text)
+	m, ok := parseMessage(l.Text, k.by)
 	if m.pid == "0" && k.isEarly(l) {
 		m.pid = "1" // process 1 goes on where the idle thread began
 	}
 	k.addGap(l, m)
 	k.plain, k.returned = nil, nil
-	k.fine = k.fine || ok && m.took%1000 != 0
+	k.fine = k.fine || m.fine
 	if ok && m.kind != "probe" {
 		k.called++
 	}
@@ -247,12 +248,16 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	}
 	n.endOpen()
 	wrote := l.At - m.took - n.start
+	least := int64(consoleTime)
+	if k.by == shiftUnknown {
+		least += m.took * 24 / 1000
+	}
 	if len(n.children) > 0 {
 		wrote = min(wrote, n.children[0].start-n.start)
 	}
 	before := ""
 	switch {
-	case !k.fine || wrote < consoleTime:
+	case !k.fine || wrote < least:
 	case call.corrected && wrote >= clockBehind:
 		before, k.behind = spanClock, true
 	case k.loud:

@@ -8,7 +8,8 @@
 //	initcall NAME+OFFSET/SIZE [MODULE] returned RESULT after N usecs
 //	initcall COOKIE_NAME+OFFSET/SIZE [MODULE] returned after N usecs
 //
-// (the last of an asynchronous call: newer kernels give no result) and the file trace of tracefs holds
+// (the last of an asynchronous call: newer kernels give no result; the cookie is not part of the name). For the
+// microseconds of initcalls, old kernels divide nanoseconds by 1,024. The file trace of tracefs holds
 //
 //	COMM-PID [CPU] FLAGS SECONDS: sched_process_exec: filename=FILE pid=PID old_pid=PID
 //

@@ -98,8 +98,52 @@ func TestAsynchronousCallsEnd(t *testing.T) {
 kernel 0-600000 on kernel
   Command line initcall_debug loglevel=8 0-100000 on kernel
   acpi_init 100000-150000 on kernel
-1_async_port_probe libata 110000-310000 on initcalls of 33
+async_port_probe libata 110000-310000 on initcalls of 33
 `)
+}
+
+// Two asynchronous calls of a function end by their numbers, which are not part of the name.
+func TestTwoAsynchronousCallsOfAFunction(t *testing.T) {
+	expect(t, tree(read(t, `[    0.000000] Linux version 6.12.0
+[    0.100000] calling  7_probe+0x0/0x50 @ 33
+[    0.110000] calling  8_probe+0x0/0x50 @ 34
+[    0.200000] initcall 7_probe+0x0/0x50 returned after 97656 usecs
+[    0.300000] initcall 8_probe+0x0/0x50 returned after 185546 usecs
+[    0.600000] Run /init as init process
+`)), `
+kernel 0-600000 on kernel
+  Linux version 6.12.0 0-100000 on kernel
+probe 100000-200000 on initcalls of 33
+probe 110000-300000 on initcalls of 34
+`)
+}
+
+// Old kernels divide nanoseconds by 1,024. What a kernel of an unknown version does is no output of lines.
+func TestOldKernelsCountDifferently(t *testing.T) {
+	const old = `[    0.000000] Linux version 4.19.0 (x@y)
+[    0.000000] Command line: console=ttyS0 initcall_debug loglevel=8
+[    0.008000] calling  tick_init+0x0/0x10 @ 1
+[    0.012000] initcall tick_init+0x0/0x10 returned 0 after 3906 usecs
+[    0.012001] calling  a_init+0x0/0x10 @ 1
+[    0.014060] initcall a_init+0x0/0x10 returned 0 after 2011 usecs
+[    0.022060] something
+[    0.022060] calling  slow_init+0x0/0x10 @ 1
+[    2.022060] initcall slow_init+0x0/0x10 returned 0 after 1953125 usecs
+[    2.022061] calling  loud_init+0x0/0x10 @ 1
+[    2.122061] initcall loud_init+0x0/0x10 returned 0 after 48828 usecs
+[    2.512060] Run /sbin/init as init process
+`
+	for version, want := range map[string]string{
+		"4.19.0": "    printk 2022061-2072061 on kernel\n", // 48,828 are 50.000 ms
+		"5.17.1": "    printk 2022061-2073233 on kernel\n", // 50.000 ms, or 48.828 ms
+		"6":      "    printk 2022061-2073233 on kernel\n",
+		"5.19.0": "    printk 22060-68935 on kernel\n", // slow_init took 1.953 s
+	} {
+		got := tree(read(t, strings.Replace(old, "4.19.0", version, 1)))
+		if !strings.Contains(got, want) || version != "5.19.0" && strings.Count(got, "  printk ") != 1 {
+			t.Errorf("%s: %s", version, got)
+		}
+	}
 }
 
 // A kernel that does not write those lines to its console does not wait for it.
