@@ -1,9 +1,11 @@
 package content
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/BurntSushi/toml"
 	"github.com/goccy/go-yaml"
@@ -17,16 +19,28 @@ type Cascade struct {
 	Fields   map[string]any // by their names in lower case
 	Targeted bool           // Fields include some that may be meant for a part of the pages
 	HasText  bool           // the page of the section has a text
+	Hidden   bool           // Hugo publishes neither the section nor a page below it
+	Ignored  []string       // regular expressions of files that Hugo does not read
+	Folders  bool           // languages have folders of their own
 }
 
 // CascadeOf reads a page of a section of Hugo, such as _index.md. A part for a target counts only
 // as far as it keeps pages from being published. An error is of kind fault.Invalid.
 func CascadeOf(text []byte, file string) (Cascade, error) {
-	s := strings.ReplaceAll(strings.TrimLeftFunc(string(text), invisible), "\r\n", "\n")
-	front, body, err := hugoFront(s, file)
+	front, body, err := hugoFront(string(text), file)
 	c := cascadeFrom(front)
 	c.HasText = strings.TrimSpace(body) != ""
-	return c, err
+	if err != nil {
+		return c, err
+	}
+	h, now := hugo{front: front}, time.Now()
+	draft, err := Hides("draft", plainText(h.valueOf("draft")))
+	from, until := h.timeOf("publishdate", "pubdate", "date"), h.timeOf("expirydate", "unpublishdate")
+	c.Hidden = draft || from.After(now) || !until.IsZero() && !until.After(now)
+	if err = cmp.Or(err, h.problem); err != nil {
+		return c, fault.Wrap(fault.Invalid, file, err)
+	}
+	return c, nil
 }
 
 // ConfigCascade reads the cascade of a configuration of Hugo in TOML, YAML or JSON.
@@ -39,7 +53,15 @@ func ConfigCascade(text []byte, file string) (Cascade, error) {
 	if err := unmarshal(text, &front); err != nil {
 		return Cascade{}, fault.New(fault.Invalid, "%s: %s", safetext.Line(file), safetext.Line(err.Error()))
 	}
-	return cascadeFrom(front), nil
+	c := cascadeFrom(front)
+	h := hugo{front: front}
+	c.Ignored = h.listOf("ignorefiles")
+	languages, _ := h.valueOf("languages").(map[string]any)
+	for _, l := range languages {
+		of, _ := l.(map[string]any)
+		c.Folders = c.Folders || (&hugo{front: of}).valueOf("contentdir") != nil
+	}
+	return c, nil
 }
 
 func cascadeFrom(front map[string]any) Cascade {

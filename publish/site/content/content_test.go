@@ -25,7 +25,8 @@ func TestSlug(t *testing.T) {
 func TestParseDate(t *testing.T) {
 	for in, want := range map[string]string{"2025-04-01 09:30:00 +0200": "2025-04-01T09:30:00+02:00",
 		"2025-04-01": "2025-04-01T00:00:00Z", "2025-04-01T09:30:00Z": "2025-04-01T09:30:00Z",
-		"2025-04-01 09:30": "2025-04-01T09:30:00Z", "2025-04-01 09:30:00 CET": "2025-04-01T09:30:00+01:00"} {
+		"2026-01-17 12:00:00 UTC+01:00": "2026-01-17T12:00:00+01:00",
+		"2025-04-01 09:30":              "2025-04-01T09:30:00Z", "2025-04-01 09:30:00 CET": "2025-04-01T09:30:00+01:00"} {
 		got, err := ParseDate(in, time.UTC)
 		if err != nil || got.Format(time.RFC3339) != want {
 			t.Errorf("%q: %v, %v", in, got, err)
@@ -46,6 +47,10 @@ func TestFromHugo(t *testing.T) {
 		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: [a, b]\npublished: false\n...\nBody {{< x >}}\n",
 		"\u2060---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: [a, b]\n\u200bdraft: true\n---\nBody {{< x >}}\n",
 		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ntags = [\"a\", \"b\"]\n[build]\nrender = \"never\"\n+++\nBody {{< x >}}\n",
+		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ntags = [\"a\", \"b\"]\n_build = {render = 'link'}\n+++\nBody {{< x >}}\n",
+		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ntags = [\"a\", \"b\"]\nstatus = 'draft'\n+++\nBody {{< x >}}\n",
+		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntag: a\ncategories: [[b]]\nStatus: private\n---\nBody {{< x >}}\n",
+		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: a\ncategory: b\npublish: false\n---\nBody {{< x >}}\n",
 	} {
 		out, draft, notes, err := FromHugo([]byte(text), Origin{File: "t.md"})
 		if err != nil || !draft || len(notes) != 1 {
@@ -56,6 +61,25 @@ func TestFromHugo(t *testing.T) {
 			!strings.Contains(string(d.Body), "Body") {
 			t.Errorf("%+v, %v", d, err)
 		}
+	}
+}
+
+// Fields of Jekyll and Hexo have counterparts, and front matter without its fence is not text.
+func TestFromJekyll(t *testing.T) {
+	for front, want := range map[string]string{
+		"image: /a.png": "image: /a.png\n", "image:\n  path: /a.png": "image: /a.png\n",
+		"updated: 2026-02-17 12:00:00":   "lastmod: 2026-02-17 12:00:00 +0000\n",
+		"last_modified_at: 2026-02-17":   "lastmod: 2026-02-17 00:00:00 +0000\n",
+		"categories: [[x, y], z]":        "tags: x, y, z\n",
+		"category: a b\ntag: c\ntags: d": "tags: d, c, a b\n",
+	} {
+		out, draft, _, err := FromHugo([]byte("---\ntitle: T\n"+front+"\n---\nx\n"), Origin{File: "t.md", Words: true})
+		if err != nil || draft || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %s, %v", front, out, err)
+		}
+	}
+	if out, _, _, err := FromHugo([]byte("layout: x\npublished: false\n---\nx\n"), Origin{File: "t.md"}); err == nil {
+		t.Errorf("no fence: %s", out)
 	}
 }
 
@@ -96,6 +120,7 @@ func TestFrontMatterOfOthersIsRefused(t *testing.T) {
 		"indented by a tab":       "---\ntitle: Secret\n\tdraft: true\n---\nText\n",
 		"TOML after U+200B":       "\u200b+++\ndraft = true\n+++\nText\n",
 		"U+2060 without a fence":  "\u2060draft: true\n\nText\n",
+		"an alias of YAML":        "---\nx: &s draft\nstatus: *s\n---\nText\n",
 		"U+200B in a value":       "---\ntitle: Secret\ndraft: \u200btrue\n---\nText\n",
 		"U+200D in a value":       "---\ntitle: Secret\ndraft: tr\u200due\n---\nText\n",
 	} {
@@ -125,14 +150,17 @@ func TestDraftsOfOtherPrograms(t *testing.T) {
 		"_build:\n  render: never", "build:\n  list: true\n  render: false", "draft: true\ndraft: false", "draft:\n  true",
 		"\"draft\": true", "\u200bdraft: true", "dr\u200caft: true", "\u00a0draft: true", "draft\ufe0f: true",
 		"\x01draft: true", "\u3164draft : true", "\u2060published: false", "\u00adstatus: draft", "*draft*: true",
-		"publish\u200bdate: 2999-01-02"} {
+		"publish\u200bdate: 2999-01-02", "build: {render: never}", "_build: {list: true, Render: 'link'} # x",
+		"build:\n  render: link", "status: !!str draft", "status: &s draft", "status: [draft]", "status:\n- draft",
+		"draft: !!bool true"} {
 		d, err := Parse([]byte("---\ntitle: x\n"+front+"\n---\n"), source)
 		if err != nil || !d.Draft && d.From.Year() != 2999 {
 			t.Errorf("%q is published (%v)", front, err)
 		}
 	}
 	for _, front := range []string{"draft: false # ready", "published: true", "status: published", "draft:",
-		"params:\n  draft: true", "build:\n  list: never", "hidden: true"} {
+		"params:\n  draft: true", "build:\n  list: never", "hidden: true", "build: {list: never}", "build:",
+		"status: [published]", "status: &s published"} {
 		d, err := Parse([]byte("---\ntitle: x\n"+front+"\n---\n"), source)
 		if err != nil || d.Draft {
 			t.Errorf("%q is a draft (%v)", front, err)

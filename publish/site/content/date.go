@@ -15,8 +15,9 @@ var layouts = []string{
 	"2006/01/02 15:04:05 -0700", "2006/01/02 15:04:05 -07:00", "2006/01/02 15:04",
 }
 
-// named are the abbreviations whose meaning is the same everywhere.
-var named = strings.NewReplacer(" UTC", " +0000", " GMT", " +0000", " CET", " +0100", " CEST", " +0200")
+// named are the abbreviations whose meaning is the same everywhere. Nikola writes UTC+02:00.
+var named = strings.NewReplacer(" UTC+", " +", " UTC-", " -", " UTC", " +0000",
+	" GMT", " +0000", " CET", " +0100", " CEST", " +0200")
 
 // ParseDate reads a date; zone is used where it names none. An error of kind
 // fault.Invalid shows a date as it should be.

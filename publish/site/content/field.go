@@ -150,7 +150,33 @@ func visible(text string) string {
 	}, text)
 }
 
-var neverRendered = lazy.Compile(`^\s+render:\s*["']?(?:never|false)\b`)
+// Hides reports whether a field keeps a post from being published. A value that only some programs
+// understand is an error. The key is that of keyName.
+func Hides(key, value string) (bool, error) {
+	switch key {
+	case "draft", "headless": // headless: Hugo
+		return parseTruth(value)
+	case "published": // Jekyll, Hexo
+		published, err := parseTruth(value)
+		return value != "" && !published, err
+	case "status": // Pelican, Nikola
+		if strings.HasPrefix(value, "*") {
+			return false, fault.WithFix(fault.New(fault.Invalid, "%q is an alias of YAML", safetext.Clip(value, 40)),
+				"write the status itself")
+		}
+		return slices.ContainsFunc(tagList(beforeComment(value)), func(status string) bool {
+			return slices.Contains([]string{"draft", "hidden", "private", "pending", "skip"}, strings.ToLower(status))
+		}), nil
+	}
+	return false, nil
+}
+
+// notRendered reports whether the field build of Hugo says that Hugo writes no page.
+func notRendered(build any) bool {
+	fields, _ := build.(map[string]any)
+	render := (&hugo{front: fields}).valueOf("render")
+	return slices.Contains([]string{"never", "false", "link"}, strings.ToLower(fmt.Sprint(render)))
+}
 
 // brackets counts those that a line opens and does not close.
 func brackets(l string) int {
@@ -164,7 +190,7 @@ var likeYAML = lazy.Compile(`^("(\\.|[^"\\])*"|'[^']*'|\[.*\])\s+#|^".*\\u[0-9a-
 // readField takes a field: a value in one line as it is, one in several lines as YAML.
 func (d *Doc) readField(f field, zone *time.Location) error {
 	value := unquote(f.value)
-	if likeYAML.MatchString(f.value) {
+	if likeYAML.MatchString(f.value) || hiding[f.key] != "" && typed.MatchString(f.value) {
 		if v, err := f.yamlText(); err == nil {
 			value = v
 		}
@@ -172,8 +198,10 @@ func (d *Doc) readField(f field, zone *time.Location) error {
 	if strings.HasPrefix(f.value, "#") {
 		value = "" // a comment
 	}
-	if (f.key == "build" || f.key == "_build") && slices.ContainsFunc(f.more, neverRendered.MatchString) { // Hugo
-		d.Draft = true
+	if f.key == "build" || f.key == "_build" { // Hugo
+		build, err := f.yamlValue()
+		d.Draft = d.Draft || notRendered(build)
+		return err
 	}
 	if len(f.more) > 0 {
 		var err error
@@ -184,16 +212,28 @@ func (d *Doc) readField(f field, zone *time.Location) error {
 	return d.setField(f.key, value, zone)
 }
 
-// yamlText reads a value of several lines. That of a list has commas between its items; a map has
-// no meaning here and is "".
-func (f field) yamlText() (string, error) {
+// typed is a value after a tag or an anchor of YAML.
+var typed = lazy.Compile(`^[!&]`)
+
+// yamlValue reads a value as YAML.
+func (f field) yamlValue() (any, error) {
 	var out map[string]any
 	text := "value: " + f.value + "\n" + strings.Join(f.more, "\n") + "\n"
 	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
-		return "", fault.WithFix(fault.New(fault.Invalid, "%s: bakeoff cannot read these lines as YAML: %s", f.key,
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: bakeoff cannot read these lines as YAML: %s", f.key,
 			safetext.Clip(safetext.Line(err.Error()), 200)), "write the value in one line")
 	}
-	switch v := out["value"].(type) {
+	return out["value"], nil
+}
+
+// yamlText reads a value of several lines. That of a list has commas between its items; a map has
+// no meaning here and is "".
+func (f field) yamlText() (string, error) {
+	value, err := f.yamlValue()
+	if err != nil {
+		return "", err
+	}
+	switch v := value.(type) {
 	case nil, map[string]any:
 		return "", nil
 	case []any:

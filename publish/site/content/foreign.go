@@ -30,16 +30,16 @@ var hides = lazy.Compile(`(?i)^[\s:"'#%.<!-]*(?:draft["']?\s*[:=]\s*["']?(?:true
 // hidingLines are the first lines of a text that may be front matter of an unknown form.
 const hidingLines = 12
 
-// hidingLine returns the first line at the beginning of a text that makes a draft; 0 if
+// HidingLine returns the first line at the beginning of a text that makes a draft; 0 if
 // there is none.
-func hidingLine(text []byte) int {
+func HidingLine(text string) int {
 	number := 0
-	for line := range bytes.Lines(text[:min(len(text), maxFront)]) {
+	for line := range strings.Lines(text[:min(len(text), maxFront)]) {
 		if number++; number > hidingLines {
 			break
 		}
-		for _, part := range bytes.Split(line, []byte("\r")) { // the end of lines of old systems
-			if hides.Match(part) {
+		for part := range strings.SplitSeq(line, "\r") { // the end of lines of old systems
+			if hides.MatchString(part) {
 				return number
 			}
 		}

@@ -47,7 +47,7 @@ func Parse(text []byte, src Source) (Doc, error) {
 	}
 	kind, line := foreign(head)
 	if first, _, _ := bytes.Cut(text, []byte("\n")); kind == "" && !IsHTML(src.File) && !beginsFront(first) {
-		if line = hidingLine(head); line > 0 {
+		if line = HidingLine(string(head)); line > 0 {
 			kind = "not between two lines of ---"
 		}
 	}
@@ -129,23 +129,10 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 		d.Tags = tagList(value)
 	case "secondary":
 		d.Secondary, err = parseTruth(value)
-	case "draft":
-		var draft bool
-		draft, err = parseTruth(value)
-		d.Draft = d.Draft || draft
-	case "published": // Jekyll, Hexo
-		var published bool
-		published, err = parseTruth(value)
-		d.Draft = d.Draft || value != "" && !published
-	case "headless": // Hugo: a page that is not published
-		var headless bool
-		headless, err = parseTruth(value)
-		d.Draft = d.Draft || headless
-	case "status": // Pelican
-		switch strings.ToLower(unquote(beforeComment(value))) {
-		case "draft", "hidden", "private", "pending", "skip":
-			d.Draft = true
-		}
+	case "draft", "published", "headless", "status":
+		var hides bool
+		hides, err = Hides(key, value)
+		d.Draft = d.Draft || hides
 	case "hidden", "private", "unlisted", "visibility": // other programs
 		if value != "" && strings.ToLower(value) != "public" && strings.ToLower(value) != "false" {
 			d.addWarning(key+" has no effect here, so the post is published", "write draft: true to hide it")

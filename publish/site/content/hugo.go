@@ -3,6 +3,8 @@ package content
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,8 +26,7 @@ func FromHugo(text []byte, from Origin) (post []byte, draft bool, notes []string
 	if len(text) > MaxFile {
 		return nil, false, nil, fault.New(fault.Invalid, "%s has more than %d MiB", file, MaxFile>>20)
 	}
-	s := strings.ReplaceAll(strings.TrimLeftFunc(string(text), invisible), "\r\n", "\n")
-	front, body, err := hugoFront(s, file)
+	front, body, err := hugoFront(string(text), file)
 	if err != nil {
 		return nil, false, nil, err
 	}
@@ -47,9 +48,9 @@ func FromHugo(text []byte, from Origin) (post []byte, draft bool, notes []string
 	return []byte(out + body), h.draft, h.notes, nil
 }
 
-// hugoFront reads the front matter of a file, and returns the text after it.
+// hugoFront reads the front matter of a file, and returns the text after it with lines that end in \n.
 func hugoFront(s, file string) (front map[string]any, body string, err error) {
-	front = map[string]any{}
+	front, s = map[string]any{}, strings.ReplaceAll(strings.TrimLeftFunc(s, invisible), "\r\n", "\n")
 	trimmed := strings.TrimLeft(s, " \t\n")
 	if object, n := jsonFront(trimmed); n > 0 {
 		return object, strings.TrimPrefix(trimmed[n:], "\n"), nil
@@ -57,7 +58,11 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 	fence, rest, _ := strings.Cut(trimmed, "\n")
 	fence = strings.TrimRight(fence, " \t")
 	if fence != "---" && fence != "+++" {
-		if kind, line := foreign([]byte(s)); kind != "" {
+		kind, line := foreign([]byte(s))
+		if n := HidingLine(s); kind == "" && n > 0 && !IsHTML(file) {
+			kind, line = "not between two lines of ---", n
+		}
+		if kind != "" {
 			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s", PlaceText(file, line), kind),
 				"rewrite it as YAML between two lines of ---")
 		}
@@ -86,6 +91,20 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 	return front, rest, nil
 }
 
+// Fields returns the fields of front matter between lines of --- or +++, and the text after it. The
+// items of a list have semicolons between them. An error is of kind fault.Invalid.
+func Fields(text, file string) (fields []HeadField, body string, err error) {
+	front, body, err := hugoFront(text, safetext.Line(file))
+	for _, key := range slices.Sorted(maps.Keys(front)) {
+		value := plainText(front[key])
+		if list, ok := front[key].([]any); ok {
+			value = strings.Join(textsOf(list), ";")
+		}
+		fields = append(fields, HeadField{Key: keyName(key), Value: value, Line: 1})
+	}
+	return fields, body, err
+}
+
 // Shortcodes returns the first shortcodes of a text of Hugo or Nikola.
 func Shortcodes(text string) []string { return shortcode.FindAllString(text, 3) }
 
@@ -107,33 +126,48 @@ func (h *hugo) frontMatterText() string {
 	f.Field("date", h.dateOf("date", "publishdate", "pubdate"))
 	f.Field("publishdate", h.dateOf("publishdate", "pubdate"))
 	f.Field("expirydate", h.dateOf("expirydate", "unpublishdate"))
-	f.Field("lastmod", h.dateOf("lastmod", "modified"))
-	f.Tags(append(h.wordsOf("tags"), h.wordsOf("categories")...))
+	f.Field("lastmod", h.dateOf("lastmod", "modified", "updated", "last_modified_at")) // the last two: Hexo, Jekyll
+	f.Tags(slices.Concat(h.wordsOf("tags"), h.listOf("tag"), h.wordsOf("categories"), h.listOf("category")))
 	f.Field("slug", h.textOf("slug"))
 	f.Field("description", firstOf(h.textOf("description"), h.textOf("summary")))
 	f.Field("author_name", firstOf(h.textOf("author"), strings.Join(h.listOf("authors"), ", ")))
-	image := h.listOf("images")
-	if cover, ok := h.front["cover"].(map[string]any); ok && len(image) == 0 {
-		image = append(image, fmt.Sprint(cover["image"]))
+	image := append(h.listOf("images"), h.listOf("image")...)
+	for _, at := range [][2]string{{"cover", "image"}, {"image", "path"}} { // the latter: Jekyll
+		if of, ok := h.valueOf(at[0]).(map[string]any); ok && len(image) == 0 && of[at[1]] != nil {
+			image = append(image, plainText(of[at[1]]))
+		}
 	}
 	if len(image) > 0 {
 		f.Field("image", image[0])
 	}
-	for _, key := range []string{"draft", "headless", "published"} {
-		value := h.textOf(key)
-		set, err := parseTruth(value)
-		if err != nil && h.problem == nil {
-			h.problem = fmt.Errorf("%s: %w", key, err)
-		}
-		h.draft = h.draft || value != "" && set == (key != "published")
-	}
-	for _, key := range []string{"build", "_build"} {
-		if b, ok := h.valueOf(key).(map[string]any); ok {
-			render := fmt.Sprint(b["render"])
-			h.draft = h.draft || render == "never" || render == "false"
-		}
-	}
+	h.draft = h.hides()
 	return f.String()
+}
+
+// hides reports whether a field keeps the post from being published.
+func (h *hugo) hides() (hidden bool) {
+	for _, key := range slices.Sorted(maps.Keys(h.front)) {
+		name := keyName(key)
+		hides, err := Hides(name, plainText(h.front[key]))
+		if err != nil {
+			h.problem = cmp.Or(h.problem, fmt.Errorf("%s: %w", name, err))
+		}
+		hidden = hidden || hides || (name == "build" || name == "_build") && notRendered(h.front[key])
+	}
+	return hidden
+}
+
+// plainText returns a value as text; the items of a list have commas between them.
+func plainText(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case time.Time:
+		return v.Format("2006-01-02 15:04:05 -0700")
+	case []any:
+		return strings.Join(textsOf(v), ", ")
+	}
+	return fmt.Sprint(value)
 }
 
 // valueOf returns a field; Hugo does not distinguish cases. Invisible characters count as none.
@@ -163,9 +197,21 @@ func (h *hugo) listOf(key string) []string {
 	case string:
 		return []string{v}
 	case []any:
-		return lists.Map(v, func(e any) string { return fmt.Sprint(e) })
+		return textsOf(v)
 	}
 	return nil
+}
+
+// textsOf returns the items of a list, and those of the lists in it: Hexo nests categories.
+func textsOf(list []any) (out []string) {
+	for _, e := range list {
+		if inner, ok := e.([]any); ok {
+			out = append(out, textsOf(inner)...)
+		} else {
+			out = append(out, plainText(e))
+		}
+	}
+	return out
 }
 
 // wordsOf returns a list, which may be a text of words.
@@ -176,13 +222,22 @@ func (h *hugo) wordsOf(key string) []string {
 	return h.listOf(key)
 }
 
-// dateOf returns the first date of the keys. A text that is none is a problem: nobody knows when
-// the post is published.
+// dateOf returns the first date of the keys as text; "" if there is none.
 func (h *hugo) dateOf(keys ...string) string {
+	t := h.timeOf(keys...)
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format("2006-01-02 15:04:05 -0700")
+}
+
+// timeOf returns the first date of the keys. A text that is none is a problem: nobody knows when
+// the post is published.
+func (h *hugo) timeOf(keys ...string) time.Time {
 	for _, key := range keys {
 		switch v := h.valueOf(key).(type) {
 		case time.Time:
-			return v.Format("2006-01-02 15:04:05 -0700")
+			return v
 		case string:
 			if v == "" {
 				continue
@@ -190,12 +245,11 @@ func (h *hugo) dateOf(keys ...string) string {
 			t, err := ParseDate(v, time.UTC)
 			if err != nil {
 				h.problem = cmp.Or(h.problem, fmt.Errorf("%s: %w", key, err))
-				return ""
 			}
-			return t.Format("2006-01-02 15:04:05 -0700")
+			return t
 		}
 	}
-	return ""
+	return time.Time{}
 }
 
 func firstOf(values ...string) string {
