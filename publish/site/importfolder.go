@@ -6,12 +6,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
@@ -32,15 +31,25 @@ func (w *importing) importFolder(from string) error {
 	w.root, w.from = root, filepath.Base(from)
 	w.cascades, w.bundles, w.others = map[string]content.Cascade{}, map[string]bool{}, map[string][]string{}
 	var e importer.Export
-	for _, dir := range contentFolders(root) {
+	dirs := w.recognize()
+	if err := w.readConfig(from); err != nil {
+		return err
+	}
+	if w.program == "jekyll" {
+		dirs = []string{w.jekyll.Source}
+	}
+	for _, dir := range dirs {
 		err := fs.WalkDir(root.FS(), dir, func(at string, entry fs.DirEntry, err error) error {
 			base := path.Base(at)
 			switch {
 			case err != nil:
 				return err
-			case entry.IsDir() && at != dir && (strings.HasPrefix(base, ".") || unpublished[base]):
-				return fs.SkipDir
-			case !entry.Type().IsRegular() || strings.HasPrefix(base, "."):
+			case at != dir && (strings.HasPrefix(base, ".") || unpublished[base] || !w.publishes(at, entry)):
+				if entry.IsDir() {
+					return fs.SkipDir
+				}
+				return nil
+			case !entry.Type().IsRegular():
 				return nil
 			}
 			name := strings.TrimPrefix(at, "content/")
@@ -68,9 +77,9 @@ func (w *importing) importFolder(from string) error {
 	return w.writeExport(e)
 }
 
-// unpublished are folders of Jekyll whose files are no pages.
+// unpublished are folders whose files are no pages.
 var unpublished = map[string]bool{"_includes": true, "_layouts": true, "_sass": true, "_data": true, "_plugins": true,
-	"_site": true}
+	"_site": true, "node_modules": true}
 
 // settings are the ends of names of files that no post shows.
 var settings = map[string]bool{".meta": true, ".yml": true, ".yaml": true, ".toml": true, ".json": true, ".py": true}
@@ -84,24 +93,26 @@ var otherTexts = map[string]bool{".org": true, ".adoc": true, ".asciidoc": true,
 var importedExt = map[string]bool{".md": true, ".markdown": true, ".mkd": true, ".mdown": true, ".rst": true,
 	".html": true, ".htm": true}
 
-// contentFolders returns the folders with texts: of a whole site, those that its program has by
-// default, because its output and its themes have HTML files too.
-func contentFolders(root *os.Root) (out []string) {
-	has := func(name string) bool { _, err := root.Lstat(name); return err == nil }
+// recognize sets the program of a whole site, and returns the folders with texts: those that the program
+// has by default, because its output and its themes have HTML files too.
+func (w *importing) recognize() (dirs []string) {
+	has := func(name string) bool { _, err := w.root.Lstat(name); return err == nil }
 	switch {
-	case has("content") && (has("pelicanconf.py") || slices.ContainsFunc(hugoConfigs, has)):
-		return []string{"content"}
-	case has("_config.yml") && has("source/_posts"): // Hexo
-		return []string{"source"}
+	case has("pelicanconf.py"):
+		w.program, dirs = "pelican", []string{"content"}
+	case has("content") && slices.ContainsFunc(hugoConfigs, has):
+		w.program, dirs = "hugo", []string{"content"}
+	case has("_config.yml") && has("source/_posts"):
+		w.program, dirs = "hexo", []string{"source"}
+	case slices.ContainsFunc(jekyllConfigs, has):
+		w.program = "jekyll"
 	case has("conf.py") && has("posts"):
-		for _, dir := range []string{"posts", "pages", "stories"} {
-			if has(dir) {
-				out = append(out, dir)
-			}
-		}
-		return out
+		w.program, dirs = "nikola", []string{"posts", "pages", "stories"}
 	}
-	return []string{"."}
+	if dirs = lists.Filter(dirs, has); len(dirs) == 0 {
+		return []string{"."}
+	}
+	return dirs
 }
 
 // importFile reads a file: name is what messages call it, and at where it is.
@@ -111,17 +122,19 @@ func (w *importing) importFile(root *os.Root, name, at string, e *importer.Expor
 		w.done.Notes = append(w.done.Notes, safetext.Line(name)+": "+safetext.Line(err.Error()))
 		return nil
 	}
-	f := importer.File{Name: name, Text: plainLines(text), Zone: w.zone}
+	f := importer.File{Name: name, Text: plainLines(text), Zone: w.zone, Of: w.program, Hidden: w.hidden}
 	if meta, err := readBounded(root, strings.TrimSuffix(at, path.Ext(at))+".meta", content.MaxFile); err == nil {
 		f.Meta = plainLines(meta)
 	}
 	switch {
+	case w.isBlog() && path.Ext(name) != ".rst":
+		return w.importBlog(name, at, string(text))
 	case nikola.Is(f):
 		err = nikola.Read(f, e)
 	case pelican.Is(f):
 		err = pelican.Read(f, e)
 	case path.Ext(name) == ".md" || strings.HasPrefix(f.Text, "---") || strings.HasPrefix(f.Text, "+++"):
-		return w.importHugo(name, at, text)
+		return w.importHugo(name, at, string(text))
 	default:
 		err = fault.WithFix(fault.New(fault.Invalid, "%s:1: bakeoff leaves this file out, because it has no front "+
 			"matter that bakeoff knows",
@@ -140,28 +153,25 @@ func plainLines(text []byte) string {
 
 // importHugo writes a file of Hugo or Jekyll, which is at a place in the folder. Those below a folder
 // "pages" or directly in the folder become pages.
-func (w *importing) importHugo(name, at string, text []byte) error {
+func (w *importing) importHugo(name, at, text string) error {
 	ext := path.Ext(name)
 	stem, language := strings.TrimSuffix(path.Base(name), ext), content.LanguageOf(name)
 	stem = strings.TrimSuffix(stem, "."+language)
 	from := content.Origin{File: safetext.Line(name)}
 	page, hidden := path.Dir(name) == "." || path.Dir(name) == "pages", false
 	switch kind := w.jekyllFolder(name); {
-	case kind != "":
-		from.Words, from.Fields = true, map[string]any{}
-		if m := datedStem.FindStringSubmatch(stem); m != nil {
-			if day, err := time.Parse("2006-1-2", m[1]); err == nil {
-				from.Fields["date"], from.Fields["slug"] = day.Format(time.DateOnly), m[2]
-			}
-		}
-		page, hidden = false, kind == "_drafts"
+	case w.isBlog() || kind != "":
+		page = kind == ""
+		hidden = w.fieldsOfBlog(&from, at, stem, text, kind)
 	default:
-		from.Fields = w.inherited(path.Dir(at), language)
+		var section bool
+		from.Fields, section = w.inherited(path.Dir(at), language)
 		if hidden = stem != "index" && w.inBundle(path.Dir(at)); hidden {
 			w.note(name, "it is a part of the page in index, and Hugo does not publish it by itself; it becomes a draft")
 		}
+		hidden = hidden || section
 	}
-	post, draft, notes, err := content.FromHugo(text, from)
+	post, draft, notes, err := content.FromHugo([]byte(text), from)
 	if err != nil {
 		w.done.Notes = append(w.done.Notes, err.Error())
 		return nil
@@ -174,19 +184,6 @@ func (w *importing) importHugo(name, at string, text []byte) error {
 		ext = ".md"
 	}
 	return w.writePost(name, stem, w.extension(name, language, ext), string(post), page, draft || hidden)
-}
-
-// datedStem is the name of a post of Jekyll.
-var datedStem = lazy.Compile(`^([0-9]{4}-[0-9]{1,2}-[0-9]{1,2})-(.+)$`)
-
-// jekyllFolder returns the folder of Jekyll that a file is in, _posts or _drafts; "" for none.
-func (w *importing) jekyllFolder(name string) string {
-	for _, part := range append(strings.Split(path.Dir(name), "/"), w.from) {
-		if part == "_posts" || part == "_drafts" {
-			return part
-		}
-	}
-	return ""
 }
 
 // inBundle reports whether a file in a folder, but for its index, is a part of a page of Hugo: the folder or one
@@ -217,20 +214,22 @@ func (w *importing) textsNamed(dir, name string) (out []string) {
 }
 
 // inherited returns the fields that the sections of Hugo around a file give it; those of the nearest
-// count.
-func (w *importing) inherited(dir, language string) map[string]any {
-	out := map[string]any{}
+// count. Hidden reports whether Hugo publishes none of a section.
+func (w *importing) inherited(dir, language string) (out map[string]any, hidden bool) {
+	out = map[string]any{}
 	if dir != "." {
-		out = w.inherited(path.Dir(dir), language)
+		out, hidden = w.inherited(path.Dir(dir), language)
 	}
-	maps.Copy(out, w.cascadeOf(dir, language).Fields)
-	return out
+	c := w.cascadeOf(dir, language)
+	maps.Copy(out, c.Fields)
+	return out, hidden || c.Hidden
 }
 
 // hugoConfigs are the names of Hugo's configuration.
 var hugoConfigs = []string{"hugo.toml", "hugo.yaml", "hugo.yml", "hugo.json", "config.toml", "config.yaml",
 	"config.yml", "config.json", "config/_default/hugo.toml", "config/_default/hugo.yaml", "config/_default/config.toml",
-	"config/_default/config.yaml"}
+	"config/_default/config.yaml", "config/production/hugo.toml", "config/production/hugo.yaml",
+	"config/production/config.toml", "config/production/config.yaml"}
 
 // cascadeOf reads what a section of Hugo gives the pages in a language below it: the file in that
 // language, or else all. Pages below a file that cannot be read become drafts.
@@ -274,6 +273,22 @@ func (w *importing) addCascade(c *content.Cascade, at string, read func([]byte, 
 	if more.Targeted {
 		w.note(name, "bakeoff does not read the target of its cascade: all pages below it that the cascade could "+
 			"hide become drafts")
+	}
+	if more.Hidden {
+		c.Hidden = true
+		w.note(name, "Hugo does not publish this section now; the pages below it become drafts")
+	}
+	if more.Folders {
+		w.note(name, "bakeoff does not read which languages have folders of their own; add the language to the names of "+
+			"files, such as post.de.md, before the import")
+	}
+	for _, text := range more.Ignored {
+		re, err := regexp.Compile(text)
+		if err != nil {
+			w.note(name, "bakeoff imports no file, because it cannot read ignoreFiles: %v", err)
+			re = regexp.MustCompile("")
+		}
+		w.ignored = append(w.ignored, re)
 	}
 	if more.HasText {
 		w.note(name, "bakeoff does not import the text of a section")

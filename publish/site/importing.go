@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer"
 	"bakeoff/publish/site/importer/ghost"
+	"bakeoff/publish/site/importer/jekyll"
 	"bakeoff/publish/site/importer/wordpress"
 )
 
@@ -103,6 +105,11 @@ type importing struct {
 
 	root     *os.Root                   // of a folder
 	from     string                     // its name
+	program  string                     // that makes a site of the whole folder; "" if it is unknown
+	hidden   bool                       // posts without a status are not published
+	jekyll   jekyll.Site                // of Jekyll and Hexo
+	path     string                     // of a folder of Hugo, from the root of the system
+	ignored  []*regexp.Regexp           // paths that Hugo does not read
 	cascades map[string]content.Cascade // by folder and language
 	bundles  map[string]bool            // folders with a file that is one page with all others
 	others   map[string][]string        // files that are not imported, by folder

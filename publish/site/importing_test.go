@@ -264,6 +264,12 @@ func TestImportNikola(t *testing.T) {
 		"posts/table.rst": ".. title: Table\n.. date: 2014-01-01\n\nText\n\n.. csv-table:: x\n",
 		"posts/date.rst":  ".. title: Date\n.. date: soon\n\nText\n",
 		"posts/bare.rst":  "Title\n=====\n\nText\n",
+		"posts/yaml.md":   "---\ntitle: Yaml\ndate: 2026-01-17 12:00:00 UTC+01:00\ntags: a, b\n---\n\nx\n",
+		"posts/hide.md":   "---\ntitle: Secret\ndate: 2026-01-17\nstatus: private\n---\n\nx\n",
+		"posts/tag.md":    "---\ntitle: Secret\ndate: 2026-01-17\ntags: [draft, c]\n---\n\nx\n",
+		"posts/toml.md":   "+++\ntitle = 'Secret'\ndate = 2026-01-17\nstatus = 'draft'\n+++\n\nx\n",
+		"posts/meta.md":   "Hidden\n", "posts/meta.meta": "---\ntitle: Meta\ndate: 2026-01-17\nstatus: draft\n---\n",
+		"posts/odd.md": "Odd\n", "posts/odd.meta": "title: Odd\nstatus: draft\n",
 		"pages/about.rst": ".. title: About\n.. slug: about\n.. date: 2012-01-01\n\nWe.\n",
 	}, ".")
 	wants(t, tree(t, dir), map[string][]string{
@@ -276,17 +282,21 @@ func TestImportNikola(t *testing.T) {
 		"src/two.html":     {"title: Two\n", "<p>Two files</p>"},
 		"drafts/draft.md":  {"draft: true\n"},
 		"drafts/old.html":  {"draft: true\n"},
-		"drafts/secret.md": {"draft: true\n"},
+		"drafts/secret.md": {"draft: true\n"}, "drafts/hide.md": {"draft: true\n"}, "drafts/toml.md": {"draft: true\n"},
+		"drafts/meta.md":   {"title: Meta\n", "Hidden"},
+		"drafts/tag.md":    {"tags: c\n"},
+		"src/yaml.md":      {"date: 2026-01-17 12:00:00 +0100\n", "tags: a, b\n"},
 		"pages/about.html": {"slug: about\n", "<p>We.</p>"},
 	})
-	if len(done.Files) != 9 || !slices.Contains(done.Files, "drafts/bare.html") {
+	if len(done.Files) != 14 || !slices.Contains(done.Files, "drafts/bare.html") {
 		t.Errorf("files %q", done.Files)
 	}
 	wantNotes(t, done, `posts/table.rst:6: bakeoff cannot turn this reStructuredText into HTML: the directive "csv-table"`,
 		`posts/date.rst:2: "soon" is not a date`, "posts/bare.rst: no date; it becomes a draft", "the status is private",
 		"the shortcode {{% youtube id=x %}} stays as text",
-		"posts/mark.md: a link leads to /slug/draft, which is not a published post")
-	if r := buildSite(t, dir, Option{}); r.Posts != 4 || r.Pages != 1 {
+		"posts/mark.md: a link leads to /slug/draft, which is not a published post",
+		"posts/odd.meta:1: bakeoff does not know this front matter")
+	if r := buildSite(t, dir, Option{}); r.Posts != 5 || r.Pages != 1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -309,6 +319,13 @@ func TestImportPelican(t *testing.T) {
 		"content/2011-02-03-named.md": "Title: Named by its file\n\nx\n",
 		"content/dateless.md":         "Title: No date\nTags: x\n\nx\n",
 		"content/pages/about.md":      "Title: About\n\nWe.\n",
+		"content/tight.md":            "Title:Tight\nDate: 2010-12-03\nStatus:draft\n\nx\n",
+		"content/indent.md":           "Title: Indent\nDate: 2010-12-03\n  Status: draft\n\nx\n",
+		"content/fenced.md":           "---\nTitle: A: b\nDate: 2010-12-03\nStatus: secret\n---\n\nx\n",
+		"content/yaml.md":             "---\nTitle: Yaml\nDate: 2010-12-03\ntags:\n  - a\nStatus: draft\n---\nx\n",
+		"content/key.md":              "Title: Key\nDate: 2010-12-03\npublished: false\n\nx\n",
+		"content/two.rst":             "P3\n##\n\n:date: 2010-12-03\n:status: draft\n\nx\n",
+		"content/space.md":            "Title: Space\nDate: 2010-12-03\nStatus : draft\n\nx\n",
 		"content/bad.md":              "Title: Bad\nDate: soon\n\nx\n",
 		"content/fr.md":               "Title: Titre\nDate: 2010-12-03\nLang: fr\nSlug: my-super-post\n\nOui\n",
 	}, ".")
@@ -326,9 +343,16 @@ func TestImportPelican(t *testing.T) {
 		"drafts/hidden.md":        {"draft: true\n"},
 		"drafts/draft.md":         {"draft: true\n"},
 		"drafts/dateless.md":      {"draft: true\n"},
+		"drafts/tight.md":         {"title: Tight\n", "draft: true\n"},
+		"drafts/indent.md":        {"draft: true\n"},
+		"drafts/fenced.md":        {"title: A: b\n", "draft: true\n"},
+		"drafts/yaml.md":          {"tags: a\n", "draft: true\n"},
+		"drafts/key.md":           {"draft: true\n"},
+		"drafts/space.md":         {"draft: true\n"},
+		"drafts/two.html":         {"title: P3\n"},
 		"pages/about.md":          {"title: About\n"},
 	})
-	if len(done.Files) != 9 {
+	if len(done.Files) != 16 {
 		t.Errorf("files %q", done.Files)
 	}
 	wantNotes(t, done, `bad.md:2: "soon" is not a date`, "the status is hidden",
@@ -336,12 +360,29 @@ func TestImportPelican(t *testing.T) {
 		"python/mark.md: a link leads to /python/none.md", "copy those below the same folder to static")
 }
 
+// Settings of Pelican that give posts a status hide those that have none.
+func TestImportPelicanStatus(t *testing.T) {
+	for settings, hides := range map[string]bool{
+		"DEFAULT_METADATA = {'status': 'draft'}\n": true, "# {'status': 'draft'}\n": false,
+		"DEFAULT_METADATA = dict(status='draft')\n": true, "PATH_METADATA = '(?P<status>.*)/.*'\n": true,
+	} {
+		dir, _ := importInto(t, map[string]string{"pelicanconf.py": settings,
+			"content/a.md": "Title: A\nDate: 2010-12-03\n\nx\n",
+			"content/b.md": "Title: B\nDate: 2010-12-03\nStatus: published\n\nx\n"}, ".")
+		files := tree(t, dir)
+		if _, published := files["src/a.md"]; published == hides || files["src/b.md"] == "" {
+			t.Errorf("%s: published %v", settings, published)
+		}
+	}
+}
+
 // What Hugo does not publish becomes a draft, and what has no counterpart is noted.
 func TestImportHugoFolder(t *testing.T) {
 	page := "---\ntitle: T\ndate: 2026-01-16\n%s---\nx\n"
 	plain := strings.Replace(page, "%s", "", 1)
 	dir, done := importInto(t, map[string]string{
-		"hugo.toml":           "[[cascade]]\nexpiryDate = 2020-01-01\n[cascade._target]\npath = '/old/**'\n",
+		"hugo.toml": "ignoreFiles = ['ign/.*']\n[languages.de]\ncontentDir = 'x'\n" +
+			"[[cascade]]\nexpiryDate = 2020-01-01\n[cascade._target]\npath = '/old/**'\n",
 		"layouts/single.html": "---\ntitle: x\n---\n", "content/_index.md": "---\ntitle: Home\n---\nHello\n",
 		"content/posts/sub/_index.md":      "---\ncascade:\n  draft: true\n  author: Ada\n---\n",
 		"content/posts/sub/one.md":         plain,
@@ -358,6 +399,17 @@ func TestImportHugoFolder(t *testing.T) {
 		"content/posts/bundle/index.md":    strings.Replace(page, "%s", "aliases: [/a/]\nurl: /b/\n", 1),
 		"content/posts/bundle/part.md":     plain,
 		"content/posts/bundle/pic.png":     "x",
+		"content/posts/ign/nine.md":        plain,
+		"content/posts/off/_index.md":      "---\ndraft: true\n---\n",
+		"content/posts/off/sub/ten.md":     strings.Replace(page, "%s", "draft: false\n", 1),
+		"content/posts/late/_index.md":     "---\ndate: 2999-01-01\n---\n",
+		"content/posts/late/eleven.md":     plain,
+		"content/posts/past/_index.md":     "---\nexpiryDate: 2020-01-01\n---\n",
+		"content/posts/past/twelve.md":     plain,
+		"content/posts/link/_index.md":     "---\ncascade:\n- _build: {render: link}\n---\n",
+		"content/posts/link/thirteen.md":   plain,
+		"content/posts/never/_index.md":    "---\n_build: {render: never}\n---\n",
+		"content/posts/never/fourteen.md":  plain,
 		"content/posts/six.org":            "#+title: x\n",
 		"content/posts/seven.md":           strings.Replace(page, "%s", "expiryDate: soon\n", 1),
 		"content/posts/.obsidian/eight.md": plain,
@@ -366,12 +418,16 @@ func TestImportHugoFolder(t *testing.T) {
 	wants(t, files, map[string][]string{
 		"drafts/one.md": {"author_name: Ada\n"}, "drafts/two.md": {"author_name: Ada\n"}, "drafts/three.md": {"T"},
 		"drafts/four.de.md": {"T"}, "drafts/five.md": {"T"}, "drafts/part.md": {"T"},
-		"src/shown.md": {"author_name: Ada\n"}, "src/four.md": {"expirydate: 2020-01-01"}, "src/bundle.md": {"T"},
+		"drafts/ten.md": {"T"}, "drafts/eleven.md": {"T"}, "drafts/twelve.md": {"T"}, "drafts/thirteen.md": {"T"},
+		"src/fourteen.md": {"T"}, "src/shown.md": {"author_name: Ada\n"}, "src/four.md": {"expirydate: 2020-01-01"},
+		"src/bundle.md": {"T"},
 	})
-	if len(done.Files) != 9 {
+	if len(done.Files) != 14 {
 		t.Errorf("files %q", done.Files)
 	}
-	wantNotes(t, done, "hugo.toml: bakeoff does not read the target", "_index.md: bakeoff does not import the text",
+	wantNotes(t, done, "posts/ign/nine.md: the site does not publish it", "posts/off/_index.md: Hugo does not publish",
+		"hugo.toml: bakeoff does not read which languages have folders", "hugo.toml: bakeoff does not read the target",
+		"_index.md: bakeoff does not import the text",
 		"posts/broken/_index.md: the pages below it become drafts", "keep the address in aliases ([/a/])",
 		"keep the address in url (/b/)", "posts/bundle/part.md: it is a part of the page in index",
 		"posts/bundle: bakeoff does not import 1 file (pic.png)", "posts/six.org: bakeoff imports Markdown",
@@ -396,6 +452,50 @@ func TestImportJekyll(t *testing.T) {
 	wants(t, tree(t, dir), map[string][]string{"src/2026-01-17-word.md": word})
 	dir, _ = importInto(t, files, "_drafts")
 	wants(t, tree(t, dir), map[string][]string{"drafts/idea.md": {"Idea"}})
+}
+
+// What Jekyll does not publish is left out or becomes a draft, and what is no post is a page.
+func TestImportJekyllSite(t *testing.T) {
+	page := "---\ntitle: T\n---\nx\n"
+	dir, done := importInto(t, map[string]string{
+		"_config.yml": "exclude: [internal, TODO.md, '*/raw*']\ninclude: [_pages]\ncollections:\n" +
+			"  notes:\n    output: false\n  books:\n    output: true\n" +
+			"defaults:\n- scope: {path: _posts/hidden}\n  values: {published: false}\n" +
+			"- scope: {path: '', type: posts}\n  values: {author: Ada}\n- scope: {type: books}\n  values: {author: Bob}\n",
+		"_posts/2026-01-02-shown.md": page, "_posts/hidden/2026-01-03-hidden.md": page, "_posts/undated.md": page,
+		"_notes/note.md": page, "_old/old.md": page, "internal/int.md": page, "TODO.md": page, "docs/raw/x.md": page,
+		"node_modules/n.md": page, "vendor/bundle/v.md": page, "docs/~x.md": page, "README.md": "# Read\n",
+		"index.markdown": "---\nlayout: home\n---\n", "docs/index.md": page, "docs/install.md": page,
+		"_books/one.md": page, "_pages/two.md": page, "sub/_books/three.md": page}, ".")
+	files := tree(t, dir)
+	wants(t, files, map[string][]string{"src/2026-01-02-shown.md": {"author_name: Ada\n"},
+		"drafts/2026-01-03-hidden.md": {"T"}, "drafts/undated.md": {"T"}, "pages/docs.md": {"T"}, "pages/install.md": {"T"},
+		"pages/one.md": {"author_name: Bob\n"}, "pages/two.md": {"T"}})
+	if len(done.Files) != 7 {
+		t.Errorf("files %q", done.Files)
+	}
+	wantNotes(t, done, "_notes: the site does not publish it", "_posts/undated.md: its name has no date",
+		"README.md: Jekyll makes no page of it", "index.markdown: bakeoff writes the start page itself")
+	dir, done = importInto(t, map[string]string{"_config.yml": "source: web\n", "web/a.md": page, "b.md": page}, ".")
+	if len(done.Files) != 1 || tree(t, dir)["pages/a.md"] == "" {
+		t.Errorf("files %q", done.Files)
+	}
+}
+
+func TestImportHexo(t *testing.T) {
+	dir, done := importInto(t, map[string]string{"_config.yml": "title: x\nexclude: ['_posts/private/**']\n",
+		"source/_posts/bare.md":      "title: Bare\ndate: 2026-01-17\n---\nx\n",
+		"source/_posts/off.md":       "title: Off\ndate: 2026-01-17\npublished: false\n---\nx\n",
+		"source/_posts/none.md":      "---\ntitle: None\n---\nx\n",
+		"source/_posts/private/x.md": "---\ntitle: X\ndate: 2026-01-17\n---\nx\n",
+		"source/_drafts/d.md":        "---\ntitle: D\n---\nx\n", "source/about/index.md": "---\ntitle: About\n---\nx\n",
+		"source/about/more.md": "---\ntitle: More\n---\nx\n", "source/_x/y.md": "---\ntitle: Y\n---\nx\n"}, ".")
+	wants(t, tree(t, dir), map[string][]string{"src/bare.md": {"title: Bare\n"}, "drafts/off.md": {"Off"},
+		"drafts/none.md": {"None"}, "drafts/d.md": {"D"}, "pages/about.md": {"About"}, "pages/more.md": {"More"}})
+	if len(done.Files) != 6 {
+		t.Errorf("files %q", done.Files)
+	}
+	wantNotes(t, done, "none.md: no date; it becomes a draft")
 }
 
 // Folders and links of a stranger: nothing is read outside of the folder, nothing written outside of

@@ -18,6 +18,9 @@ type File struct {
 	Text string // without a byte order mark, lines end in \n
 	Meta string // of the file of the same name that ends in .meta; "" without one
 	Zone *time.Location
+	Of   string // the program of the whole site; "" if it is unknown
+	// Hidden says that a post without a status is not published.
+	Hidden bool
 }
 
 // Field is a field of front matter.
@@ -55,13 +58,17 @@ func (f File) SetBody(p *Post, text string, line int) (err error) {
 
 // Date reads a date of a field. An error names the line.
 func (f File) Date(field Field) (time.Time, error) {
-	// Nikola writes zones such as UTC+02:00.
-	value := strings.Replace(strings.Replace(field.Value, "UTC+", "+", 1), "UTC-", "-", 1)
-	t, err := content.ParseDate(value, f.Zone)
+	t, err := content.ParseDate(field.Value, f.Zone)
 	if err != nil {
 		return t, fault.Wrap(fault.Invalid, content.PlaceText(f.Name, field.Line), err)
 	}
 	return t, nil
+}
+
+// Hides reports whether a post is a draft after a field such as draft: true.
+func (f File) Hides(p *Post, field Field) (bool, error) {
+	hides, err := content.Hides(field.Key, field.Value)
+	return p.Draft || hides, fault.Wrap(fault.Invalid, content.PlaceText(f.Name, field.Line), err)
 }
 
 // SplitList splits a list at semicolons, or at commas if there are none.
@@ -83,6 +90,10 @@ func (e *Export) Finish(p Post) {
 	if p.Date.IsZero() && !p.Page && !p.Draft {
 		p.Draft = true
 		e.Note(p.Source, "no date; it becomes a draft: add a line date: 2026-01-31 12:00:00 +0100")
+	}
+	if line := content.HidingLine(p.Body); line > 0 && !p.HTML && !p.Draft {
+		p.Draft = true
+		e.Note(p.Source, "line %d of its text may be front matter that hides it; it becomes a draft", line)
 	}
 	for _, m := range content.Shortcodes(p.Body) {
 		e.Note(p.Source, "the shortcode %s stays as text", safetext.Clip(safetext.Line(m), 60))

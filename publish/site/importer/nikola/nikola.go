@@ -6,8 +6,11 @@ import (
 	"cmp"
 	"strings"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
+	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer"
 )
 
@@ -20,19 +23,36 @@ var (
 // linkTo begins a link to another post, which Nikola writes as link://slug/NAME.
 const linkTo = importer.LinkPrefix + "/"
 
-// Is reports whether a file has front matter of Nikola.
+// fence is the line before front matter in YAML or TOML.
+var fence = lazy.Compile(`^\s*(---|\+\+\+)[ \t]*\n`)
+
+// Is reports whether a file has front matter of Nikola. That in YAML and TOML is also the one of other programs.
 func Is(f importer.File) bool {
-	return f.Meta != "" && begin.MatchString(f.Meta) || begin.MatchString(f.Text)
+	if fence.MatchString(f.Text) {
+		return f.Of == "nikola" || isHead(f.Meta)
+	}
+	return f.Meta != "" || begin.MatchString(f.Text)
 }
+
+// isHead reports whether a text begins with front matter.
+func isHead(text string) bool { return begin.MatchString(text) || fence.MatchString(text) }
 
 // Read adds the post of a file to an export. Front matter and reStructuredText that bakeoff cannot
 // read are errors of kind fault.Invalid with their line.
 func Read(f importer.File, e *importer.Export) error {
-	head, body, line := split(f.Text)
-	source := f
-	if f.Meta != "" && begin.MatchString(f.Meta) {
-		source.Name = strings.TrimSuffix(f.Name, extension(f.Name)) + ".meta"
-		head, _, _ = split(f.Meta)
+	source, text := f, f.Text
+	if f.Meta != "" && (isHead(f.Meta) || !isHead(f.Text)) {
+		source.Name, text = strings.TrimSuffix(f.Name, extension(f.Name))+".meta", f.Meta
+	}
+	head, body, line, err := split(text, source.Name)
+	if err != nil {
+		return err
+	}
+	if source.Name != f.Name {
+		if len(head) == 0 {
+			return fault.WithFix(fault.New(fault.Invalid, "%s: bakeoff does not know this front matter",
+				content.PlaceText(source.Name, 1)), "write lines such as .. title: …")
+		}
 		body, line = f.Text, 1
 	}
 	p := f.NewPost()
@@ -62,8 +82,13 @@ func extension(name string) string {
 	return ""
 }
 
-// split separates the front matter from the text, and returns the line at which the text begins.
-func split(text string) (head []importer.Field, body string, line int) {
+// split separates the front matter of a file from the text, and returns the line at which the text begins.
+func split(text, file string) (head []importer.Field, body string, line int, err error) {
+	if fence.MatchString(text) {
+		fields, body, err := content.Fields(text, file)
+		line = 1 + strings.Count(strings.TrimSuffix(text, body), "\n")
+		return lists.Map(fields, func(f content.HeadField) importer.Field { return importer.Field(f) }), body, line, err
+	}
 	lines := strings.Split(text, "\n")
 	at, comment := 0, false
 	for ; at < len(lines); at++ {
@@ -87,7 +112,7 @@ func split(text string) (head []importer.Field, body string, line int) {
 			break
 		}
 	}
-	return head, strings.Join(lines[at:], "\n"), at + 1
+	return head, strings.Join(lines[at:], "\n"), at + 1, nil
 }
 
 // hiddenTags are tags by which old versions of Nikola know what is not published.
@@ -121,6 +146,8 @@ func setField(f importer.File, e *importer.Export, p *importer.Post, field impor
 		p.Author = field.Value
 	case "previewimage":
 		p.Image = field.Value
+	case "draft", "published":
+		p.Draft, err = f.Hides(p, field)
 	case "status":
 		switch strings.ToLower(field.Value) {
 		case "", "published", "featured":

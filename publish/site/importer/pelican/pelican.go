@@ -17,7 +17,9 @@ import (
 )
 
 var (
-	plainField = lazy.Compile(`^([A-Za-z][A-Za-z0-9_-]*):(?: +(.*)|\s*)$`)
+	plainField = lazy.Compile(`^ {0,3}([A-Za-z0-9_-]+):\s*(.*)$`) // as Python-Markdown reads it
+	plainFence = lazy.Compile(`^-{3}(\s.*)?$`)
+	plainEnd   = lazy.Compile(`^(-{3}|\.{3})(\s.*)?$`)
 	restField  = lazy.Compile(`^:([A-Za-z][A-Za-z0-9_-]*):(?: +(.*)|\s*)$`)
 	known      = lazy.Compile(`(?i)^(title|date|modified|category|tags|keywords|slug|authors?|summary|status|` +
 		`lang|template|save_as|url|translation):`)
@@ -37,7 +39,7 @@ func Is(f importer.File) bool {
 		head, _, _ := splitRest(f.Text)
 		return knows(head)
 	}
-	head, _, _ := splitPlain(f.Text)
+	head, _, _ := splitPlain(f)
 	return knows(head)
 }
 
@@ -61,7 +63,10 @@ func Read(f importer.File, e *importer.Export) error {
 	case ".rst":
 		head, body, line = splitRest(f.Text)
 	default:
-		head, body, line = splitPlain(f.Text)
+		head, body, line = splitPlain(f)
+	}
+	if f.Hidden && !slices.ContainsFunc(head, func(field importer.Field) bool { return field.Key == "status" }) {
+		p.Draft = true
 	}
 	for _, field := range head {
 		if err := setField(f, e, &p, field); err != nil {
@@ -118,24 +123,35 @@ func ownLinks(name, text string) string {
 	})
 }
 
-// splitPlain separates the lines before the first blank one from a Markdown text.
-func splitPlain(text string) (head []importer.Field, body string, line int) {
-	lines := strings.Split(text, "\n")
+// splitPlain separates the lines before the first blank one from a Markdown text. On a site of Pelican, they
+// may be between two lines of ---, and are YAML if they can be: a plug-in reads it.
+func splitPlain(f importer.File) (head []importer.Field, body string, line int) {
+	lines := strings.Split(f.Text, "\n")
 	at := 0
 	for ; at < len(lines) && strings.TrimSpace(lines[at]) == ""; at++ {
+	}
+	fenced := f.Of == "pelican" && at < len(lines) && plainFence.MatchString(lines[at])
+	if fenced {
+		if fields, body, err := content.Fields(f.Text, f.Name); err == nil {
+			return lists.Map(fields, func(f content.HeadField) importer.Field { return importer.Field(f) }), body,
+				1 + strings.Count(strings.TrimSuffix(f.Text, body), "\n")
+		}
+		at++
 	}
 	for ; at < len(lines); at++ {
 		l := strings.TrimRight(lines[at], " \t")
 		m := plainField.FindStringSubmatch(l)
 		switch {
+		case (fenced || len(head) > 0) && plainEnd.MatchString(l):
+			return head, strings.Join(lines[at+1:], "\n"), at + 2
 		case m != nil:
 			head = append(head, importer.Field{Key: strings.ToLower(m[1]), Value: strings.TrimSpace(m[2]), Line: at + 1})
 		case len(head) > 0 && strings.HasPrefix(l, "    "):
 			last := &head[len(head)-1]
 			last.Value = strings.TrimSpace(last.Value + " " + strings.TrimSpace(l))
 		default:
-			if l != "" && len(head) == 0 {
-				return nil, text, 1
+			if l != "" && len(head) == 0 || fenced {
+				return nil, f.Text, 1
 			}
 			return head, strings.Join(lines[at:], "\n"), at + 1
 		}
@@ -153,10 +169,10 @@ func splitRest(text string) (head []importer.Field, body string, line int) {
 	}
 	blank()
 	title := at
-	if at < len(lines) && isRule(lines[at]) {
+	if at < len(lines) && isRule(lines[at], 3) {
 		title++ // a line above the title
 	}
-	if title+1 < len(lines) && isRule(lines[title+1]) && !isRule(lines[title]) {
+	if title+1 < len(lines) && isRule(lines[title+1], min(3, len(lines[title]))) && !isRule(lines[title], 3) {
 		head = append(head, importer.Field{Key: "title", Value: strings.TrimSpace(lines[title]), Line: title + 1})
 		at = title + 2
 	}
@@ -175,9 +191,10 @@ func splitRest(text string) (head []importer.Field, body string, line int) {
 	return head, strings.Join(lines[min(at, len(lines)):], "\n"), at + 1
 }
 
-func isRule(l string) bool {
+// isRule reports whether a line has one punctuation mark alone, at least so many times.
+func isRule(l string, least int) bool {
 	l = strings.TrimRight(l, " \t")
-	return len(l) >= 3 && ruleLine.MatchString(l) && strings.Trim(l, l[:1]) == ""
+	return l != "" && len(l) >= least && ruleLine.MatchString(l) && strings.Trim(l, l[:1]) == ""
 }
 
 // htmlFields are those of the head of a document.
@@ -214,6 +231,8 @@ func setField(f importer.File, e *importer.Export, p *importer.Post, field impor
 				content.PlaceText(f.Name, field.Line), safetext.Clip(field.Value, 40)), "write two letters, such as fr")
 		}
 		p.Language = field.Value
+	case "draft", "published":
+		p.Draft, err = f.Hides(p, field)
 	case "status":
 		switch strings.ToLower(field.Value) {
 		case "published":
