@@ -181,7 +181,7 @@ func TestImportWordPress(t *testing.T) {
 	}
 	wantNotes(t, done, "another post has the address /about/, so this one gets /about-2/", "the shortcode [gallery]",
 		"the shortcode [contact-form-7]", "the block latest-posts", `"Members" has a password`, `"Gone" is in the trash`,
-		"1 items of the type product", "1 attachments stay")
+		"1 items of the type product", "1 attachments stay", "1 comment left out")
 	if notes := strings.Join(done.Notes, "\n"); strings.Contains(notes, "[sic]") || strings.Contains(notes, "nav_menu") {
 		t.Errorf("notes %s", notes)
 	}

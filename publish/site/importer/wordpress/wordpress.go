@@ -18,6 +18,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/publish/site/importer"
 )
 
@@ -52,6 +53,7 @@ type item struct {
 	Attachment string     `xml:"attachment_url"`
 	Categories []category `xml:"category"`
 	Meta       []meta     `xml:"postmeta"`
+	Comments   []struct{} `xml:"comment"`
 
 	line int
 }
@@ -92,8 +94,13 @@ func Read(r io.Reader, file string, zone *time.Location) (importer.Export, error
 	if err := e.readItems(r); err != nil {
 		return importer.Export{}, err
 	}
+	comments := 0
 	for i := range e.items {
+		comments += len(e.items[i].Comments)
 		e.takePost(&e.items[i])
+	}
+	if comments > 0 {
+		e.Note(file, "%s left out", unit.Count(comments, "comment"))
 	}
 	for _, kind := range []string{"nav_menu_item", "revision", "custom_css", "customize_changeset", "wp_global_styles",
 		"oembed_cache", "wp_navigation", "wp_template", "wp_template_part", "attachment"} {
