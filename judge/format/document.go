@@ -95,10 +95,13 @@ var jsonTokens = lazy.Compile(`"(?:[^"\\]|\\.)*"|(?i:\b(?:true|false|null|nan|in
 // textWord is what no number has.
 var textWord = lazy.Compile(`[A-Za-z]{2}`)
 
+// jsonMember is the name of a member of an object.
+var jsonMember = lazy.Compile(`"(?:[^"\\]|\\.)*"\s*:`)
+
 // isText reports whether a line is text although it begins as JSON may: it has a word that JSON does not have.
 func isText(line []byte) bool {
 	line = bytes.TrimSpace(line)
-	if len(line) == 0 || line[0] == '"' || line[0] == '{' && (len(line) == 1 || line[1] == '"') {
+	if len(line) == 0 || line[0] == '"' || len(line) == 1 && line[0] == '{' || jsonMember.Match(line) {
 		return false // a damaged member or object is not text
 	}
 	return textWord.Match(jsonTokens.ReplaceAll(line, []byte(" ")))

@@ -155,7 +155,8 @@ func TestTextAroundJSON(t *testing.T) {
 
 // A damaged line is not text, and the error says what to do about text.
 func TestDamagedLinesAreNotText(t *testing.T) {
-	for _, line := range []string{`"a": 1x2,`, `{"level": "info"}`, `"x" is text`, "1.0, 2.0x,", "[1, 2"} {
+	for _, line := range []string{`"a": 1x2,`, `{"level": "info"}`, `"x" is text`, "1.0, 2.0x,", "[1, 2",
+		`{ "name": "x", "time": undefined},`, `[{ "name": undefined},`} {
 		err := NewProblems("x").OpenDocument([]byte("{\"a\": 1,\n" + line + "\n\"b\": [1,\n2]}\n")).Err()
 		if err == nil || !strings.Contains(err.Error(), "line 2: this is not JSON (") ||
 			!strings.Contains(err.Error(), "if the line is text of the measured program, remove it") {
