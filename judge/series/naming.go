@@ -273,6 +273,18 @@ func (t *table) distinguishingLabel(sources []Source, helps func(label string) b
 			}
 		}
 	}
+	one := func(name string) bool { // each contender has one value
+		seen := map[string]bool{}
+		for _, who := range values[name] {
+			for w := range who {
+				if seen[w] {
+					return false
+				}
+				seen[w] = true
+			}
+		}
+		return true
+	}
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		shared := slices.ContainsFunc(slices.Collect(maps.Values(values[name])), func(who map[string]bool) bool {
@@ -283,7 +295,7 @@ func (t *table) distinguishingLabel(sources []Source, helps func(label string) b
 		}
 	}
 	switch {
-	case len(names) == 1 && helps(names[0]):
+	case len(names) == 1 && one(names[0]) && helps(names[0]):
 		return fmt.Sprintf("No cell has values of two contenders, because no two share a value of %q. Use --contender %q "+
 			"to compare by it.", names[0], names[0])
 	case len(names) > 0:

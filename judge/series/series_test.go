@@ -408,6 +408,12 @@ func TestWarningsNameWhatKeepsContendersApart(t *testing.T) {
 			t.Errorf("%q, want %q", r.Warnings, x.want)
 		}
 	}
+	// With several values of each contender, the label is not that of contenders.
+	several := compared(t, Option{}, source("old", on("A", "./old small", "s", sample.Lower), on("A", "./old big", "s",
+		sample.Lower)), source("new", on("A", "./new small", "s", sample.Lower), on("A", "./new big", "s", sample.Lower)))
+	if len(several.Warnings) != 1 || strings.Contains(several.Warnings[0], "Use --contender") {
+		t.Errorf("%q", several.Warnings)
+	}
 	// With two such labels, no choice of contenders helps.
 	with := func(test, clients string) format.Record {
 		r := on("A", test, "s", sample.Lower)
