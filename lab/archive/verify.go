@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/unit"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/provision/image/layout"
 )
@@ -86,6 +87,10 @@ func (s *Store) checkParts(ctx context.Context, m bundle.Manifest, rec bundle.Re
 		return nil, err
 	}
 	notes, err := bundle.Check(dir, m, rec, results)
+	if rec.Lacking > 0 {
+		notes = append(notes, unit.Count(rec.Lacking, "raw file")+" of the journal missing: the numbers cannot be computed "+
+			"again")
+	}
 	if err == nil && inside != nil {
 		err = inside(dir)
 	}

@@ -211,7 +211,11 @@ The exit code is 1 if add leaves out a run.`,
 func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, damaged, asJSON bool) error {
 	all, failed, problem := []added{}, 0, ""
 	s.Check = func(dir string) error {
-		err := recompute(dir, "run bakeoff verify "+dir+"; --damaged adds the run all the same")
+		fix := "run bakeoff verify " + dir
+		if !damaged {
+			fix += "; --damaged adds the run all the same"
+		}
+		err := recompute(dir, fix)
 		if err != nil && (fault.Is(err, fault.Unsupported) || damaged) {
 			problem, err = err.Error(), nil
 		}

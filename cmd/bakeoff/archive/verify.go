@@ -27,8 +27,9 @@ func (k *keeper) verify() *cobra.Command {
 		Long: `verify checks the named bundles, or all bundles of the store. Every digest must be right,
 and verify must be able to unpack the run folder. The raw files of the run folder must have
 the hashes in its journal. The samples and the record must agree with the results, and the
-index must contain the run. With --full it also computes every number again from the raw
-output, as bakeoff verify does.
+index must contain the run. verify prints a note if the run folder lacks raw files. With --full
+it also computes every number again from the raw output, as bakeoff verify does: only --full
+finds results that were edited before bakeoff store add --damaged added the run.
 
 The exit code is 1 if a check fails.`,
 		Example: `  bakeoff store verify

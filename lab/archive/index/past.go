@@ -95,37 +95,44 @@ func removeParts(ctx context.Context, tx *sql.Tx, parts map[int64]bool) error {
 	return nil
 }
 
-// Past reads runs for package history, the newest f.Most. They have no samples, and their
-// Folder is the digest of the bundle. lacking are the runs without what a history needs: those
-// that an earlier bakeoff added, until the next rebuild.
+// Past reads runs for package history, the newest f.Most and their copies, which have the same
+// journal. They have no samples, and their Folder is the digest of the bundle. lacking are the
+// runs without what a history needs: those that an earlier bakeoff added, until the next rebuild.
 func (x *Index) Past(ctx context.Context, f Filter) (out []history.Run, lacking []history.Unread, err error) {
 	where, args := f.conditions()
+	const from = " FROM run r JOIN host h ON h.id = r.host"
+	newest := " r.journal_sha256 IN (SELECT r.journal_sha256" + from + where + fmt.Sprintf(
+		" GROUP BY r.journal_sha256 ORDER BY max(r.began) DESC, max(r.bundle) DESC LIMIT %d)", f.most())
+	if where == "" {
+		where = " WHERE" + newest
+	} else {
+		where += " AND" + newest
+	}
 	type row struct {
 		content     string
 		work, facts int64
 	}
 	var rows []row
 	works, facts := map[int64]work{}, map[int64]map[string]map[string]string{}
-	err = x.each(ctx, `SELECT p.content, p.work, p.facts, r.name, r.lab, r.began FROM run r JOIN host h ON h.id = r.host
-		LEFT JOIN past p ON p.run = r.id`+where+fmt.Sprintf(" ORDER BY r.began DESC, r.bundle DESC LIMIT %d", f.most()),
-		args, func(in *sql.Rows) error {
-			var text sql.NullString
-			var a, b sql.NullInt64
-			var name, lab, began string
-			if err := in.Scan(&text, &a, &b, &name, &lab, &began); err != nil {
-				return err
-			}
-			if !text.Valid {
-				u := history.Unread{Folder: name, Reason: "the index lacks its values", Lab: lab}
-				u.At, _ = time.Parse(time.RFC3339, began) // zero: unknown
-				safetext.Scrub(&u, safetext.Line)
-				lacking = append(lacking, u)
-				return nil
-			}
-			works[a.Int64], facts[b.Int64] = work{}, nil
-			rows = append(rows, row{text.String, a.Int64, b.Int64})
+	err = x.each(ctx, `SELECT p.content, p.work, p.facts, r.name, r.lab, r.began`+from+`
+		LEFT JOIN past p ON p.run = r.id`+where+" ORDER BY r.began DESC, r.bundle DESC", args, func(in *sql.Rows) error {
+		var text sql.NullString
+		var a, b sql.NullInt64
+		var name, lab, began string
+		if err := in.Scan(&text, &a, &b, &name, &lab, &began); err != nil {
+			return err
+		}
+		if !text.Valid {
+			u := history.Unread{Folder: name, Reason: "the index lacks its values", Lab: lab}
+			u.At, _ = time.Parse(time.RFC3339, began) // zero: unknown
+			safetext.Scrub(&u, safetext.Line)
+			lacking = append(lacking, u)
 			return nil
-		})
+		}
+		works[a.Int64], facts[b.Int64] = work{}, nil
+		rows = append(rows, row{text.String, a.Int64, b.Int64})
+		return nil
+	})
 	for id := range works {
 		if err == nil {
 			works[id], err = readPart[work](ctx, x, id)
