@@ -139,7 +139,9 @@ func TestTransfersAreBrokenOff(t *testing.T) {
 			if err == nil {
 				return times
 			}
-			if times++; times > 200 || b.left > 0 {
+			// The registry may still be reading what was broken off when the next transfer asks for it.
+			forgotten := strings.Contains(err.Error(), "the registry lost the uploaded part of a blob")
+			if times++; times > 200 || b.left > 0 && !forgotten {
 				t.Fatalf("after %d times: %v", times, err)
 			}
 		}
