@@ -118,7 +118,7 @@ probe 110000-300000 on initcalls of 34
 `)
 }
 
-// Old kernels divide nanoseconds by 1,024. What a kernel of an unknown version does is no output of lines.
+// Old kernels divide nanoseconds by 1,024. If the version is unknown, the difference does not count as printk.
 func TestOldKernelsCountDifferently(t *testing.T) {
 	const old = `[    0.000000] Linux version 4.19.0 (x@y)
 [    0.000000] Command line: console=ttyS0 initcall_debug loglevel=8
