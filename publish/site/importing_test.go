@@ -458,12 +458,12 @@ func TestImportJekyll(t *testing.T) {
 func TestImportJekyllSite(t *testing.T) {
 	page := "---\ntitle: T\n---\nx\n"
 	dir, done := importInto(t, map[string]string{
-		"_config.yml": "exclude: [internal, TODO.md, '*/raw*']\ninclude: [_pages]\ncollections:\n" +
+		"_config.yml": "exclude: [internal, PLAN.md, '*/raw*']\ninclude: [_pages]\ncollections:\n" +
 			"  notes:\n    output: false\n  books:\n    output: true\n" +
 			"defaults:\n- scope: {path: _posts/hidden}\n  values: {published: false}\n" +
 			"- scope: {path: '', type: posts}\n  values: {author: Ada}\n- scope: {type: books}\n  values: {author: Bob}\n",
 		"_posts/2026-01-02-shown.md": page, "_posts/hidden/2026-01-03-hidden.md": page, "_posts/undated.md": page,
-		"_notes/note.md": page, "_old/old.md": page, "internal/int.md": page, "TODO.md": page, "docs/raw/x.md": page,
+		"_notes/note.md": page, "_old/old.md": page, "internal/int.md": page, "PLAN.md": page, "docs/raw/x.md": page,
 		"node_modules/n.md": page, "vendor/bundle/v.md": page, "docs/~x.md": page, "README.md": "# Read\n",
 		"index.markdown": "---\nlayout: home\n---\n", "docs/index.md": page, "docs/install.md": page,
 		"_books/one.md": page, "_pages/two.md": page, "sub/_books/three.md": page}, ".")
