@@ -14,7 +14,7 @@ import (
 	"bakeoff/provision/driver/podman"
 	"bakeoff/provision/engine"
 	"bakeoff/provision/isolation"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -83,7 +83,7 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	root := wire.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"),
 		Work: filepath.Join(b.dir, "work"),
 		Dirs: []string{isolation.Scratch}, Binds: []wire.Bind{{From: b.agent, To: isolation.AgentPath, ReadOnly: true}}}
-	cmd, err := agent.SetupCommand(wire.Setup{Root: &root}, b.agent)
+	cmd, err := setup.Command(wire.Setup{Root: &root}, b.agent)
 	if err != nil {
 		return nil, err
 	}

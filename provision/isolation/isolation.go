@@ -24,7 +24,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -250,7 +250,7 @@ func (e *Env) setUp(ctx context.Context, g wire.Setup) error {
 		}
 		return e.tune(ctx)
 	}
-	cmd, err := agent.SetupCommand(g, e.Spec.Agent)
+	cmd, err := setup.Command(g, e.Spec.Agent)
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func (e *Env) Start(g wire.Setup) {
 		return
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- agent.SetUp(g) }()
+	go func() { ended <- setup.Environment(g) }()
 	e.begun = sync.OnceValue(func() error { return <-ended })
 }
 

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
 	agentcontainer "bakeoff/reach/agent/container"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/nsenter"
@@ -55,7 +55,7 @@ func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Conn, c
 	var cmd conn.Cmd
 	var err error
 	if l, ok := host.(local.Conn); !ok {
-		cmd, err = agent.SetupCommand(g, e.Spec.Agent, args...)
+		cmd, err = setup.Command(g, e.Spec.Agent, args...)
 	} else if e.Start(g); len(p.Flags) == 0 {
 		if err = e.begun(); err == nil {
 			host, cmd, err = e.direct(l, p)

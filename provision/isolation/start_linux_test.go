@@ -15,7 +15,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
@@ -39,11 +39,11 @@ func TestNewFindsAnother(t *testing.T) {
 		}
 	}
 	own := netns.Own(spec.Label)
-	if err := agent.SetUp(wire.Setup{Network: &wire.Netns{Name: own}}); err != nil {
+	if err := setup.Environment(wire.Setup{Network: &wire.Netns{Name: own}}); err != nil {
 		t.Fatal(err)
 	}
 	refused("network namespace " + own + " exists already")
-	if err := (agent.Teardown{Netns: own}).Run(); err != nil {
+	if err := (setup.Teardown{Netns: own}).Run(); err != nil {
 		t.Error(err)
 	}
 	g, err := e.Layout.Create(t.Context(), local.Conn{}, spec.Label, cgroup.Limits{CPUSet: []int{0}})

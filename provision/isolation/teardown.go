@@ -7,7 +7,7 @@ import (
 
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -25,7 +25,7 @@ func Here(c conn.Conn) bool {
 // this machine, with one program elsewhere. ip(8) and umount(8) for each step
 // take longer than all of it. The next steps remove what it leaves.
 func (e *Env) teardown(ctx context.Context) {
-	r := agent.Teardown{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.unmounted()}
+	r := setup.Teardown{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.unmounted()}
 	if !Here(e.Host) {
 		conn.Output(ctx, e.Host, r.Argv(e.Spec.Agent)...)
 		return

@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -79,7 +80,7 @@ func attach(ctx context.Context, n *Network, label string) error {
 	if err != nil {
 		return err
 	}
-	cmd, err := agent.SetupCommand(wire.Setup{Network: &own}, os.Args[0])
+	cmd, err := setup.Command(wire.Setup{Network: &own}, os.Args[0])
 	if err != nil {
 		return err
 	}

@@ -174,10 +174,10 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, left time.Duration, be
 		return e, err
 	}
 	defer local.Release(p.Pid)
-	unwatch := context.AfterFunc(ctx, func() { killGroup(p.Pid) })
+	unwatch := context.AfterFunc(ctx, func() { local.KillGroup(p.Pid) })
 	stopTimer := func() bool { return true }
 	if left > 0 {
-		stopTimer = time.AfterFunc(left, func() { killGroup(p.Pid) }).Stop
+		stopTimer = time.AfterFunc(left, func() { local.KillGroup(p.Pid) }).Stop
 	}
 	std.closeTheirs()
 	ended := false

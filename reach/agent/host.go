@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/hostpath"
 	"bakeoff/base/lock"
 	"bakeoff/reach/agent/command"
+	"bakeoff/reach/agent/serve"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
@@ -41,14 +42,14 @@ func runHost(c command.Call) int {
 	// behind.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
-	port := &heard{stdio: stdio{c.Stdin, c.Stdout}, closed: make(chan struct{})}
+	port := &heard{Stdio: serve.Stdio{Reader: c.Stdin, Writer: c.Stdout}, closed: make(chan struct{})}
 	port.last.Store(time.Now().UnixNano())
 	if *silence > 0 {
 		go port.watch(*silence)
 	}
 	held := &locks{held: map[string]*hold{}}
 	defer held.release()
-	err := Serve(ctx, port, ServeOptions{Functions: machineFunctions(held), Launch: treewise{}})
+	err := serve.Host(ctx, port, serve.Options{Functions: machineFunctions(held), Launch: serve.Treewise{}})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
 		return c.Fail(fault.Op("host", err))
 	}
@@ -57,14 +58,14 @@ func runHost(c command.Call) int {
 
 // heard is a stream that records the time of the last input.
 type heard struct {
-	stdio
+	serve.Stdio
 	last   atomic.Int64 // Unix nanoseconds
 	ended  atomic.Bool
 	closed chan struct{}
 }
 
 func (s *heard) Read(p []byte) (int, error) {
-	n, err := s.stdio.Read(p)
+	n, err := s.Stdio.Read(p)
 	if n > 0 {
 		s.last.Store(time.Now().UnixNano())
 	}
@@ -77,7 +78,7 @@ func (s *heard) Close() error {
 		return nil
 	}
 	close(s.closed)
-	return s.stdio.Close()
+	return s.Stdio.Close()
 }
 
 // watch closes the stream if nothing was read for the time limit: an
@@ -98,31 +99,10 @@ func (s *heard) watch(limit time.Duration) {
 	}
 }
 
-// treewise launches programs that are killed with all their descendants,
-// including those in other sessions if the system can find them.
-type treewise struct{}
-
-func (treewise) Launch(path string, argv []string, attr *os.ProcAttr) (Process, error) {
-	p, err := singly{}.Launch(path, argv, attr)
-	if err != nil {
-		return nil, err
-	}
-	return tree{p.(*child)}, nil
-}
-
-type tree struct{ *child }
-
-// Kill kills the program and its descendants.
-func (t tree) Kill() {
-	if !t.ended.Load() {
-		local.KillTree(t.p.Pid)
-	}
-}
-
 // machineFunctions are the functions of an agent that serves a machine.
-func machineFunctions(held *locks) map[string]Function {
+func machineFunctions(held *locks) map[string]serve.Function {
 	var here local.Conn
-	return map[string]Function{
+	return map[string]serve.Function{
 		channel.FuncMachine: func(context.Context, json.RawMessage) (any, error) { return thisMachine() },
 		channel.FuncCounters: with(func(_ context.Context, q channel.CPURequest) (any, error) {
 			return probe.ReadHost(q.CPUs), nil
@@ -178,8 +158,8 @@ func thisMachine() (channel.Machine, error) {
 		HostLock: hostpath.Common(lock.OfMachine(os.Getenv, os.Getuid()))}, nil
 }
 
-// with makes a Function of a function whose parameters are a T.
-func with[T any](f func(context.Context, T) (any, error)) Function {
+// with makes a serve.Function of a function whose parameters are a T.
+func with[T any](f func(context.Context, T) (any, error)) serve.Function {
 	return func(ctx context.Context, params json.RawMessage) (any, error) {
 		var q T
 		if err := json.Unmarshal(params, &q); err != nil {
@@ -190,7 +170,7 @@ func with[T any](f func(context.Context, T) (any, error)) Function {
 }
 
 // onFile is with for an absolute, clean path.
-func onFile(f func(context.Context, channel.FileRequest) (any, error)) Function {
+func onFile(f func(context.Context, channel.FileRequest) (any, error)) serve.Function {
 	return with(func(ctx context.Context, q channel.FileRequest) (any, error) {
 		q.Path = hostpath.Local(q.Path)
 		if !filepath.IsAbs(q.Path) || filepath.Clean(q.Path) != q.Path {

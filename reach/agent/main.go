@@ -14,9 +14,13 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/reach/agent/bootlog"
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/agent/container"
+	"bakeoff/reach/agent/guestinit"
 	"bakeoff/reach/agent/kvm"
+	"bakeoff/reach/agent/serve"
+	"bakeoff/reach/agent/setup"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
 )
@@ -49,21 +53,22 @@ func commands() []subcommand {
 			func(c command.Call) int { return c.Done(container.Init(c.Args, c.Stderr)) }},
 		{"via", "ask a container's init process to start a program, with the streams of this process (Linux)",
 			func(c command.Call) int { return c.Fail(container.Via(c.Args)) }},
-		{"init", "run as process 1 of a guest", runInit},
-		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
-		{"boot-log", "print what this system recorded about its boot, as JSON", runBootLog},
+		{"init", "run as process 1 of a guest", guestinit.Run},
+		{"initramfs", "write the initial RAM disk of a guest", guestinit.RunInitramfs},
+		{"boot-log", "print what this system recorded about its boot, as JSON", bootlog.Run},
 		{"kvm-probe", "check whether KVM runs a guest on this machine", kvm.Run},
 		{"setup", "create the network namespace and the root of an environment, described on standard input (Linux)",
-			runSetup},
-		{"teardown", "remove the network namespace and the mounts of an environment (Linux)", runTeardown},
+			setup.Run},
+		{"teardown", "remove the network namespace and the mounts of an environment (Linux)", setup.RunTeardown},
 		{"put", "write standard input to a file, atomically", runPut},
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},
-		{"boot-events", "print the kernel's log and the processes that it recorded since it booted (Linux)", runBootEvents},
+		{"boot-events", "print the kernel's log and the processes that it recorded since it booted (Linux)",
+			bootlog.RunEvents},
 		{"list", "print the native workloads and their parameters", runList},
 		{"serve", "serve one host after another on standard input and output, a device, or a TCP or vsock port, or dial " +
 			"one",
-			runServe},
+			func(c command.Call) int { return serve.Run(c, guestinit.Functions()) }},
 		{"subject", "run a helper of the drivers' test suite in an environment", runSubject},
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/agent"
+	"bakeoff/reach/agent/serve"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -46,7 +46,7 @@ func (r *recorder) serve(ctx context.Context, socket string) error {
 	}
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	boot := wire.BootReport{Kernel: "10.99.12", System: r.system}
-	functions := map[string]agent.Function{
+	functions := map[string]serve.Function{
 		"boot": func(context.Context, json.RawMessage) (any, error) { return boot, nil },
 		"setup": func(_ context.Context, params json.RawMessage) (any, error) {
 			var c wire.InitConfig
@@ -71,14 +71,14 @@ func (r *recorder) serve(ctx context.Context, socket string) error {
 		if err != nil {
 			return ctx.Err()
 		}
-		go agent.Serve(ctx, c, agent.ServeOptions{Functions: functions, Launch: pretend{}})
+		go serve.Host(ctx, c, serve.Options{Functions: functions, Launch: pretend{}})
 	}
 }
 
 // pretend starts true instead of what it is asked for.
 type pretend struct{}
 
-func (pretend) Launch(string, []string, *os.ProcAttr) (agent.Process, error) { return ended{}, nil }
+func (pretend) Launch(string, []string, *os.ProcAttr) (serve.Process, error) { return ended{}, nil }
 
 type ended struct{}
 

@@ -8,7 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"bakeoff/base/fault"
@@ -86,4 +88,16 @@ func Classed(err error) error {
 		return err
 	}
 	return fault.Wrap(fault.Subject, "", err)
+}
+
+// LinuxOnly is the error of what other systems do not have: what, and "on Linux only".
+func LinuxOnly(what string) error { return fault.New(fault.Unsupported, "%s on Linux only", what) }
+
+// Root is the folder to which the paths of an environment lead: on Windows, that of the system's
+// drive.
+func Root() string {
+	if runtime.GOOS == "windows" {
+		return os.Getenv("SystemDrive") + `\`
+	}
+	return "/"
 }

@@ -38,3 +38,6 @@ func EndOf(s *os.ProcessState) conn.Exit {
 	}
 	return conn.Exit{Code: s.ExitCode()}
 }
+
+// KillGroup kills the process group of a program.
+func KillGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

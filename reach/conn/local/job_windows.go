@@ -121,6 +121,9 @@ func KillTree(pid int) {
 	}
 }
 
+// KillGroup ends the job of a program.
+func KillGroup(pid int) { KillTree(pid) }
+
 // Release lets the descendants of a program that has ended run on.
 func Release(pid int) {
 	jobs.Lock()
