@@ -74,7 +74,7 @@ disk. In each case, build also stores the image.`,
 	c.Flags().StringVarP(&b.output, "output", "o", "", "copy the products to this folder")
 	c.Flags().StringVar(&b.only, "only", "", "make only this `product`: "+strings.Join(build.Products, ", "))
 	cli.CompleteFlag(c, "only", func([]string) []string { return build.Products })
-	c.Flags().BoolVar(&b.fresh, "fresh", false, "build again, even if the store has the products")
+	c.Flags().BoolVar(&b.fresh, "fresh", false, "build again, even if the cache has the result")
 	c.Flags().BoolVar(&b.asJSON, "json", false, "print one JSON object")
 	return c
 }

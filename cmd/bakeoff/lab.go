@@ -60,7 +60,8 @@ func (f labFlags) loadLab(args []string) (*manifest.Lab, error) {
 		}
 	}
 	if open := lab.Unbound(); len(open) > 0 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "host %s of the lab file comes from the pool %s", open[0],
+		return nil, fault.WithFix(fault.New(fault.Invalid,
+			"host %s of the lab file has no address, because it comes from the pool %s", open[0],
 			lab.Hosts[open[0]].Pool), "run the lab file with bakeoff run --on slurm")
 	}
 	return lab, nil

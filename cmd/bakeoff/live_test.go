@@ -109,9 +109,9 @@ func TestRemarksAreFoldedAtWords(t *testing.T) {
 	var out bytes.Buffer
 	l := newLive(&out, cli.Style{}, func() (int, int) { return 40, 24 }, liveState{title: "t"})
 	l.showEvent(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Contender: "microvm", Cell: "blog", Planned: 8,
-		Text: "the server answered nothing within the time"})
+		Text: "the server sent no response within the time"})
 	l.closeView()
-	if !strings.Contains(out.String(), "block 1: microvm failed at blog: the\nserver answered nothing within the time\n") {
+	if !strings.Contains(out.String(), "block 1: microvm failed at blog: the\nserver sent no response within the time\n") {
 		t.Errorf("got %q", out.String())
 	}
 }

@@ -357,9 +357,10 @@ func bindForeign(lab *manifest.Lab, f replicateFlags) error {
 		bound[name] = true
 	}
 	if open := lab.Unbound(); len(open) > 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "host %s of the lab file comes from the pool %s", open[0],
-			safetext.Line(lab.Hosts[open[0]].Pool)), fmt.Sprintf("name one of yours: --bind %s=ADDRESS, or --bind %s=local",
-			open[0], open[0]))
+		return fault.WithFix(fault.New(fault.Invalid,
+			"host %s of the lab file has no address, because it comes from the pool %s", open[0],
+			safetext.Line(lab.Hosts[open[0]].Pool)),
+			fmt.Sprintf("name one of yours: --bind %s=ADDRESS, or --bind %s=local", open[0], open[0]))
 	}
 	for _, name := range lab.HostNames() {
 		if !bound[name] && !slices.Contains(f.connect, name) {

@@ -52,7 +52,8 @@ func foreignTest(t *testing.T) *manifest.Lab {
 // Hosts of a foreign lab file are used only if they were named.
 func TestForeignHostsAreNamed(t *testing.T) {
 	for want, f := range map[string]replicateFlags{
-		"host other of the lab file comes from the pool any; name one of yours: --bind other=ADDRESS": {},
+		"host other of the lab file has no address, because it comes from the pool any; " +
+			"name one of yours: --bind other=ADDRESS": {},
 		"the lab file connects to stranger@example.org (host box), and that machine may belong to somebody else; " +
 			"if it is yours, add --connect box": {bind: []string{"other=local"}},
 		`--bind must be NAME=ADDRESS (got "other")`:             {bind: []string{"other"}},

@@ -215,7 +215,7 @@ func hostShape() *shape {
 			"Required unless the name is that of a system that bakeoff knows, such as freebsd.",
 			shape: mapOf(named(), one(param.Text))},
 		field{name: "equal_to",
-			doc: "Name of another host, or local, that you declare to have the same hardware. bakeoff checks your " +
+			doc: "Another host that you declare to have the same hardware: its name, or local. bakeoff checks your " +
 				"declaration against the fingerprints of both hosts, and shows it on the page of the " +
 				"run.", shape: named()},
 		field{name: "address", doc: "IP address at which the load generator reaches this host, for contenders with " +

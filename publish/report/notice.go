@@ -155,12 +155,14 @@ func (b *builder) control() {
 		p.TwinNote += "no verdict, because no comparison is primary."
 		return
 	}
+	if !t.Different && t.Tested() {
+		p.TwinNote += fmt.Sprintf("no difference found, as it should be (%s).", tallied(p.TwinSays))
+		return
+	}
 	p.TwinNote += tallied(p.TwinSays) + ". "
 	switch {
 	case t.Different:
 		p.TwinNote += "It differs from the baseline, which it must not."
-	case t.Tested():
-		p.TwinNote += "No difference found, which is good."
 	case few:
 		p.TwinNote += fmt.Sprintf("It was not tested: %s cannot show a difference.", unit.Count(b.results.Blocks, "block"))
 	default:

@@ -67,7 +67,7 @@ func TestMarkdown(t *testing.T) {
 		"| sha256-16k | throughput | crun | 1.84 GB/s | 1.83 GB/s | −0.01 % | −0.5 to +0.5 % | 12 | = equivalent |",
 		"? inconclusive (check failed): ceiling |",
 		"∅ missing: a\\|b \\`c\\` &#64;everyone &lt;img&gt; \uFFFD\\[2J |",
-		"The twin (host under a second name): 4 equivalent, 1 inconclusive.",
+		"The twin (host under a second name): no difference found, as it should be (4",
 		"Run 20261121T200000Z-static-web, seed 42, plan sha256 abc123.",
 	} {
 		if !strings.Contains(out.String(), want) {

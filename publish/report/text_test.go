@@ -30,7 +30,7 @@ func TestText(t *testing.T) {
 		"microvm has no result at http-50: the server answered 404",
 		"because a check failed: ceiling",
 		"files, create, lower is better",
-		"The twin (host under a second name): 4 equivalent, 1 inconclusive.",
+		"The twin (host under a second name): no difference found, as it should be (4 equivalent, 1 inconclusive).",
 		"runs/x/report/index.html",
 	} {
 		if !strings.Contains(flat, want) {
@@ -60,7 +60,7 @@ func TestTextOfOne(t *testing.T) {
 	d, _ := simulated(shape{contenders: []string{"host"}, cells: []string{"cpu"}, blocks: 12, judged: 1})
 	out := text(t, analysis.Analyse(d), Terminal{Width: 80})
 	for _, want := range []string{"Only host on 1 cell, 12 blocks.", "host at cpu, 12 blocks; there is no other contender",
-		"\n  throughput     ", "The twin (host under a second name): 1 "} {
+		"\n  throughput     ", "The twin (host under a second name): no difference found, as it should be (1"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the text does not say %q:\n%s", want, out)
 		}

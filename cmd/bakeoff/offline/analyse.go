@@ -180,8 +180,8 @@ var errGroup = fault.New(fault.Invalid, "--group is for the output of benchmark 
 func (f analyseFlags) checkConditions(results []analysis.Results) error {
 	if i := slices.IndexFunc(f.failOn, needsVerdict); i >= 0 && f.baseline == "" {
 		names := lists.Map(results[0].Contenders, func(c analysis.Contender) string { return c.Name })
-		return fault.WithFix(fault.New(fault.Invalid, "--fail-on %s needs --baseline: the order of the values is the order "+
-			"of measurement and does not name the baseline", f.failOn[i]),
+		return fault.WithFix(fault.New(fault.Invalid, "--fail-on %s needs --baseline: the first contender of the values is "+
+			"not necessarily the baseline", f.failOn[i]),
 			"set --baseline to one of "+strings.Join(names, ", "))
 	}
 	return nil

@@ -99,11 +99,11 @@ func (l *log) notesOn(open int, spare bool) (notes []bootmodel.Note) {
 		count int
 		text  string
 	}{
-		{l.counts.backward, "The counter went back %d times; the times after it go on from where it was."},
+		{l.counts.backward, "The counter went back %d times; the times after it continue from the last value."},
 		{l.counts.unfinished, "%d functions have no EXIT; they end with the function that called them."},
 		{l.counts.strayExit, "%d lines are the EXIT of a function that was not entered; they were left out."},
 		{l.counts.strayUnwait, "%d lines end a wait that did not begin; they were left out."},
-		{open, "functions still open when the boot ended, which bakeoff ends there: %d"},
+		{open, "%d functions had not returned when the boot ended; they end at that time."},
 		{l.counts.after, "%d lines come after the EXIT of " + last + ", which ends the boot; they were left out."},
 	} {
 		if n.count > 0 {
@@ -112,8 +112,8 @@ func (l *log) notesOn(open int, spare bool) (notes []bootmodel.Note) {
 	}
 	if spare {
 		notes = append(notes, bootmodel.Note{Source: name, Lost: true,
-			Text: "The log has so many waits that those of threads " +
-				"other than the main thread were not charged to the threads that held their topics."})
+			Text: "The log has too many waits: those of threads " +
+				"other than the main thread were not attributed to the threads that they waited for."})
 	}
 	return notes
 }

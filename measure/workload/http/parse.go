@@ -130,7 +130,7 @@ func Failed(r wire.Result) string {
 	case len(r.Errors) == 0 && r.Work > 0:
 		return "the generator did not verify the body"
 	case len(r.Errors) == 0:
-		return "the server answered nothing within the time"
+		return "the server sent no response within the time"
 	case len(r.Errors) == 1:
 		for class, n := range r.Errors {
 			if status, ok := strings.CutPrefix(class, "status "); ok {

@@ -199,7 +199,8 @@ func (l *linter) checkMenu() {
 			strings.HasPrefix(v, "/dev/disk/by-id/dm-") {
 			l.report("pool-behind-mapper", Error, pool+" vdevs",
 				"Releases of ZFSBootMenu have no device mapper and no cryptsetup: they do not see the pool on "+v+".",
-				"Put the pool on a partition, and encrypt it by ZFS; or build an image of ZFSBootMenu that opens "+v+".")
+				"Put the pool on a partition, and encrypt it with the encryption of ZFS; or build "+
+					"an image of ZFSBootMenu that opens "+v+".")
 			break
 		}
 	}

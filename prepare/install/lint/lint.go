@@ -264,7 +264,7 @@ func (l *linter) reportUnreadable() {
 	l.root.missed = false
 	for _, p := range l.root.problems {
 		l.report("file-unreadable", Warning, p.name, "lint cannot read it ("+p.why+"), and skipped the checks that need it.",
-			"Correct the file, or run lint (or probe, if it wrote the files) as a user who may read it.")
+			"Correct the file, or run lint as a user who may read it; if probe wrote the facts, run probe as that user.")
 	}
 }
 

@@ -180,8 +180,9 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 		why := fmt.Sprintf("Blocks of %d bytes on sectors of %d: each small write must read and rewrite a whole sector.",
 			1<<ashift, max(physical, 4096))
 		if physical == 512 {
-			why = fmt.Sprintf("Blocks of %d bytes: many disks have sectors of 4096 bytes and say 512, and a disk that replaces "+
-				"this one may have them. Each small write then must read and rewrite a whole sector.", 1<<ashift)
+			why = fmt.Sprintf("Blocks of %d bytes: many disks have sectors of 4096 bytes but "+
+				"report 512, and a replacement for this disk may be one of them. Each small write then must read "+
+				"and rewrite a whole sector.", 1<<ashift)
 		}
 		l.report("ashift-small", Warning, name+" ashift", why,
 			"Make the pool again with ashift=12; the ashift of a pool cannot be changed.")

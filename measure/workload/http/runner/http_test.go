@@ -63,7 +63,7 @@ func here(t *testing.T) execution.Target {
 
 // silent reports whether others kept the server from its CPU for a whole trial.
 func silent(err error) bool {
-	return strings.Contains(err.Error(), "the server answered nothing within the time")
+	return strings.Contains(err.Error(), "the server sent no response within the time")
 }
 
 func TestSuite(t *testing.T) {
