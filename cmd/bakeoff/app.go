@@ -1,14 +1,15 @@
 package main
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/archive"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/guests"
+	"bakeoff/cmd/bakeoff/images"
+	"bakeoff/cmd/bakeoff/install"
 	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/cmd/bakeoff/site"
 	"bakeoff/lab/hosts"
@@ -44,7 +45,7 @@ and writes a page with the verdicts and their evidence.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 		Version:           versionString(),
-		Args:              a.unknownCommand,
+		Args:              cli.UnknownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(*cobra.Command, []string) error { return cli.CheckVariables(a.Env) },
 	}
@@ -80,8 +81,8 @@ and writes a page with the verdicts and their evidence.`,
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString()), archive.Command(a.Streams, a.at.Getenv)}},
 		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),
 			a.hostsCommand(),
-			a.cleanCommand(), a.cacheCommand(),
-			a.imageCommand(), a.installCommand(), a.vmCommand()}},
+			a.cleanCommand(), images.CacheCommand(a.Streams, a.at),
+			images.Command(a.Streams, a.at), install.Command(a.Streams, a.at), guests.Command(a.Streams, a.at)}},
 		{"other", []*cobra.Command{a.schemaCommand(), a.completion(), a.version(), a.docsCommand(), a.manCommand()}},
 	} {
 		for _, sub := range g.commands {
@@ -114,25 +115,10 @@ func (a *app) helpCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			at, rest, err := c.Root().Find(args)
 			if err != nil || len(rest) > 0 {
-				return a.unknownCommand(c.Root(), []string{strings.Join(args, " ")})
+				return cli.UnknownCommand(c.Root(), []string{strings.Join(args, " ")})
 			}
 			at.InitDefaultHelpFlag()
 			return at.Help()
 		},
 	}
-}
-
-// unknownCommand refuses an unknown command and suggests similar ones.
-func (a *app) unknownCommand(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	fix := "run bakeoff --help for a list"
-	near := slices.DeleteFunc(c.SuggestionsFor(args[0]), func(name string) bool {
-		return len(name) <= c.SuggestionsMinimumDistance && name[0] != args[0][0] // as near as any other word
-	})
-	if len(near) > 0 {
-		fix = "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return fault.WithFix(fault.New(fault.Invalid, "unknown command %q", args[0]), fix)
 }

@@ -172,7 +172,7 @@ func (a *app) doBisect(c *cobra.Command, f bisectFlags, args []string) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, history.Close()) }()
-	booter, err := countboot.Open(ctx, a.at, "boot bisect", a.noteProgress)
+	booter, err := countboot.Open(ctx, a.at, "boot bisect", a.NoteProgress)
 	if err != nil {
 		return err
 	}

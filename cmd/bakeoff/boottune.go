@@ -109,7 +109,7 @@ func (a *app) doTune(c *cobra.Command, f tuneFlags) (err error) {
 	if t.Unpacked, err = unpackInitrd(g.Initrd, tmp); err != nil {
 		return err
 	}
-	booter, err := countboot.Open(ctx, a.at, "boot tune", a.noteProgress)
+	booter, err := countboot.Open(ctx, a.at, "boot tune", a.NoteProgress)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func unpackInitrd(file, dir string) (string, error) {
 	if file == "" {
 		return "", nil
 	}
-	f, err := openFile(file)
+	f, err := cli.OpenFile(file)
 	if err != nil {
 		return "", fault.Op(file, err)
 	}

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"bakeoff/base/lists"
-	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/provision/files"
 )
-
-// noteProgress prints a line about what takes long before a run begins.
-func (a *app) noteProgress(text string) { fmt.Fprintln(a.Err, safetext.Line(text)) }
 
 // planFiles shows the files that contenders get.
 func (a *app) planFiles(p *plan.Plan) {
@@ -32,20 +27,7 @@ func (a *app) planFiles(p *plan.Plan) {
 	a.Heading("Files")
 	t := cli.NewTable("  TO", "FROM", "SIZE", "DIGEST", "CONTENDERS")
 	for f, names := range placed.All() {
-		t.Row("  "+f.To, f.From, fileSize(f.Size), files.Short(f.Digest), strings.Join(names, ", "))
+		t.Row("  "+f.To, f.From, cli.FileSize(f.Size), files.Short(f.Digest), strings.Join(names, ", "))
 	}
 	a.Print(t)
-}
-
-// fileSize is a size as people read it.
-func fileSize(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.size {
-			return fmt.Sprintf("%.1f %s", float64(n)/float64(u.size), u.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }

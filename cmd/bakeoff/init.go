@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
@@ -71,7 +69,7 @@ func (a *app) doInit(c *cobra.Command, out string, args []string) error {
 		return cli.Usage(c, err)
 	}
 	if _, err := os.Lstat(out); err == nil {
-		return refuseExisting(out)
+		return cli.RefuseExisting(out)
 	}
 	for _, d := range diagnosis.Drivers(c.Context(), a.at, driverall.Drivers()) {
 		h := compose.Here{Driver: d.Name}
@@ -87,7 +85,7 @@ func (a *app) doInit(c *cobra.Command, out string, args []string) error {
 	if _, err := file.Load(session.Catalogue()); err != nil {
 		return usages(c, err)
 	}
-	if err := writeNew(out, file.Text); err != nil {
+	if err := cli.WriteNew(out, file.Text); err != nil {
 		return err
 	}
 	plan := "bakeoff plan"
@@ -96,23 +94,4 @@ func (a *app) doInit(c *cobra.Command, out string, args []string) error {
 	}
 	fmt.Fprintf(a.Out, "%s written; %s shows what it would do\n", safetext.Line(out), safetext.Line(plan))
 	return nil
-}
-
-// writeNew writes a file that does not exist yet.
-func writeNew(path string, text []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if errors.Is(err, fs.ErrExist) {
-		return refuseExisting(path)
-	}
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "init", err)
-	}
-	_, err = f.Write(text)
-	return fault.Wrap(fault.Lab, "init", errors.Join(err, f.Close()))
-}
-
-// refuseExisting refuses to overwrite a file.
-func refuseExisting(path string) error {
-	return fault.WithFix(fault.New(fault.Invalid, "%s exists already", path),
-		"write another file with --out, or remove it")
 }

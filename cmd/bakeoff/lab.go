@@ -87,8 +87,8 @@ func (f labFlags) loadPools(args []string) (*manifest.Lab, error) {
 // recordSources finds out what a plan registers of the files and the images that a lab file
 // names, and returns the images that bakeoff does not build.
 func (a *app) recordSources(ctx context.Context, lab *manifest.Lab) ([]inputs.Source, error) {
-	if err := inputs.Record(ctx, lab, a.noteProgress); err != nil {
+	if err := inputs.Record(ctx, lab, a.NoteProgress); err != nil {
 		return nil, err
 	}
-	return inputs.Pin(ctx, a.at.Images(nil), lab, a.noteProgress)
+	return inputs.Pin(ctx, a.at.Images(nil), lab, a.NoteProgress)
 }

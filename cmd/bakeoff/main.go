@@ -1,9 +1,9 @@
 // Command bakeoff compares isolation technologies and systems, and shows its
 // evidence.
 //
-// Each command has a file here, or in package offline if it needs nothing but a
-// run folder or a table. Both hold flags, texts and exit codes; the packages of
-// the other wings do the work.
+// Each command has a file here or in a package below: offline if it needs nothing but a run folder
+// or a table, archive, guests, images, install and site. They hold flags, texts and exit codes; the
+// packages of the other wings do the work.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 
 	_ "bakeoff/base/firstgc" // the program starts in two thirds of the CPU time
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/guests"
 	"bakeoff/lab/hosts"
 )
 
@@ -35,6 +36,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: hosts.Controller{Getenv: env},
 		line: append([]string{"bakeoff"}, args...)}
 	root := a.rootCommand()
-	root.SetArgs(signalArgs(args))
+	root.SetArgs(guests.SignalArgs(args))
 	return a.Finish(root.ExecuteContext(ctx))
 }

@@ -78,7 +78,7 @@ start.`,
 			if err != nil {
 				return err
 			}
-			if err := inputs.Examine(c.Context(), a.at.Images(nil), lab, a.noteProgress); err != nil {
+			if err := inputs.Examine(c.Context(), a.at.Images(nil), lab, a.NoteProgress); err != nil {
 				return err
 			}
 			lab.FollowBudget(budget)
@@ -446,7 +446,7 @@ func (a *app) planImages(v dryrun.View) {
 		var parts []string
 		for _, i := range v.Images {
 			if i.Download > 0 {
-				parts = append(parts, fmt.Sprintf("%s of %s", fileSize(i.Download), i.Image))
+				parts = append(parts, fmt.Sprintf("%s of %s", cli.FileSize(i.Download), i.Image))
 			}
 		}
 		a.Paragraph("", "Before the first block, bakeoff downloads "+strings.Join(parts, ", ")+".")

@@ -337,7 +337,7 @@ func (a *app) pinForeign(ctx context.Context, lab *manifest.Lab, b foreign) erro
 		return nil
 	}
 	lab.Pinned = map[string]manifest.Pinned{}
-	_, err := inputs.Pin(ctx, a.at.Images(nil), lab, a.noteProgress)
+	_, err := inputs.Pin(ctx, a.at.Images(nil), lab, a.NoteProgress)
 	maps.Copy(lab.Pinned, own)
 	return err
 }

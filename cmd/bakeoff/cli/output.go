@@ -2,11 +2,13 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
 
 // output is standard output or standard error. It keeps the first error of a
@@ -69,3 +71,6 @@ func fileOf(w io.Writer) (*os.File, bool) {
 	f, ok := w.(*os.File)
 	return f, ok
 }
+
+// NoteProgress prints a line about what takes long before a run begins.
+func (s *Streams) NoteProgress(text string) { fmt.Fprintln(s.Err, safetext.Line(text)) }

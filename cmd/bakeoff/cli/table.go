@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"bakeoff/base/lists"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"bakeoff/base/lists"
 )
 
 // Cell is one field of a table, with the color of its text.

@@ -193,3 +193,34 @@ func CompleteFirst(names func() []string) func(*cobra.Command, []string, string)
 		return names(), cobra.ShellCompDirectiveNoFileComp
 	}
 }
+
+// OrList is "a, b or c".
+func OrList(names []string) string {
+	slices.Sort(names)
+	out := ""
+	for i, n := range names {
+		switch {
+		case i > 0 && i == len(names)-1:
+			out += " or "
+		case i > 0:
+			out += ", "
+		}
+		out += n
+	}
+	return out
+}
+
+// UnknownCommand refuses an unknown command and suggests similar ones.
+func UnknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	fix := "run bakeoff --help for a list"
+	near := slices.DeleteFunc(c.SuggestionsFor(args[0]), func(name string) bool {
+		return len(name) <= c.SuggestionsMinimumDistance && name[0] != args[0][0] // as near as any other word
+	})
+	if len(near) > 0 {
+		fix = "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return fault.WithFix(fault.New(fault.Invalid, "unknown command %q", args[0]), fix)
+}

@@ -364,7 +364,7 @@ func TestConditionsOfTables(t *testing.T) {
 			block)
 	}
 	table, bench := file(t, "t.csv", rows.String()), file(t, "x.txt", blocks.String())+" --contender v"
-	const refused = "needs --baseline: the order of the values is the order of measurement and does not name the " +
+	const refused = "needs --baseline: the first contender of the values is not necessarily the " +
 		"baseline; set --baseline to one of new, old"
 	for _, x := range []struct {
 		args, want string
