@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,9 +104,16 @@ func Fit(g manifest.Guest, tags Tags, storage Storage) error {
 	if g.Driver == manifest.DriverBhyve {
 		fitBhyve(g, tags, add)
 	}
+	published := map[netip.AddrPort]bool{}
 	for i, text := range g.Ports {
-		if _, err := ParsePort(text); err != nil {
+		switch p, err := ParsePort(text); {
+		case err != nil:
 			add("ports."+strconv.Itoa(i), text, err.Error(), "write, for example, 8080:80")
+		case p.Host.Port() != 0 && published[p.Host]:
+			add("ports."+strconv.Itoa(i), text, "the guest already publishes a port as "+p.Host.String(),
+				"write another port of the host")
+		default:
+			published[p.Host] = true
 		}
 	}
 	if len(out) > 0 {
@@ -228,11 +236,10 @@ func fitLoneNIC(g manifest.Guest, n manifest.NIC, add func(property string, valu
 		add(".nic_tag", n.NicTag, "there is no such network", create)
 		return
 	}
-	for property, set := range map[string]bool{"vlan_id": n.VLAN != 0, "vrrp_vrid": n.VRRPVRID != 0,
-		"dhcp_server": n.DHCPServer, "allowed_dhcp_cids": len(n.AllowedDHCPCIDs) > 0,
-		"blocked_outgoing_ports": len(n.BlockedOutgoingPorts) > 0} {
-		if set {
-			add("."+property, n.NicTag, "there is no such network, so the NIC gets a separate network of QEMU, "+
+	for property, value := range map[string]any{"vlan_id": n.VLAN, "vrrp_vrid": n.VRRPVRID, "dhcp_server": n.DHCPServer,
+		"allowed_dhcp_cids": n.AllowedDHCPCIDs, "blocked_outgoing_ports": n.BlockedOutgoingPorts} {
+		if v := reflect.ValueOf(value); !v.IsZero() && (v.Kind() != reflect.Slice || v.Len() > 0) {
+			add("."+property, value, "network "+n.NicTag+" does not exist, so the NIC gets a separate network of QEMU, "+
 				"without "+property, create)
 		}
 	}
@@ -268,6 +275,30 @@ func diskConflict(g manifest.Guest, others []*Guest) (out manifest.Problems) {
 	return out
 }
 
+// Conflicts are what prevents the creation of each of all, in their order: a guest of the store, or an
+// earlier one of the list, has its UUID, one of its addresses or disks, or its port of VNC.
+func (s *Store) Conflicts(all []manifest.Guest) ([]manifest.Problems, error) {
+	others, err := s.List()
+	if err != nil {
+		return nil, err
+	}
+	out := make([]manifest.Problems, len(all))
+	for i, g := range all {
+		for _, o := range others {
+			if g.UUID != "" && g.UUID == o.Guest.UUID {
+				out[i] = append(out[i], manifest.Problem{Path: "uuid", Value: strconv.Quote(g.UUID),
+					Reason: "a guest with this uuid exists", Allowed: "write another, or none"})
+			}
+		}
+		if g.UUID == "" {
+			g.UUID = strconv.Itoa(i) + " of the list"
+		}
+		out[i] = append(out[i], manifest.ProblemsOf(conflict(g, others))...)
+		others = append(others, &Guest{Guest: g})
+	}
+	return out, nil
+}
+
 // conflict is the first address, disk or MAC address of g that another guest has. Addresses are
 // compared, not texts.
 func conflict(g manifest.Guest, others []*Guest) error {
@@ -300,7 +331,7 @@ func conflict(g manifest.Guest, others []*Guest) error {
 		if n.VRRPVRID != 0 {
 			continue // the routers of a group share its addresses (RFC 5798)
 		}
-		if o := macs[n.MAC]; o != nil {
+		if o := macs[n.MAC]; o != nil && n.MAC != "" {
 			out = append(out, manifest.Problem{Path: path + ".mac", Value: strconv.Quote(n.MAC),
 				Reason: "guest " + o.UUID + " has this MAC address", Allowed: "write another, or none"})
 		}

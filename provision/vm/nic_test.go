@@ -82,6 +82,27 @@ func TestVRRPIsNoConflict(t *testing.T) {
 	}
 }
 
+// A list is refused before a guest of it is made: for what exists, and for what stands before in it.
+func TestConflictsOfAList(t *testing.T) {
+	s := newStore(t)
+	const uuid, mac = "0a1b2c3d-0000-4000-8000-00000000000a", "02:00:00:00:00:0a"
+	if _, err := s.Create(t.Context(), manifest.Guest{Brand: manifest.KVM, UUID: uuid, VNCPort: 5950}, Boot{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	nic := func(mac, ip string) []manifest.NIC { return []manifest.NIC{{NicTag: "a", MAC: mac, IPs: []string{ip}}} }
+	got, err := s.Conflicts([]manifest.Guest{
+		{UUID: uuid}, {VNCPort: 5950, NICs: nic(mac, "10.0.0.2/24")}, {NICs: nic("02:00:00:00:00:0b", "10.0.0.2/16")},
+		{NICs: nic(mac, "10.0.0.3/24")}, {NICs: nic("", "10.0.0.4/24")}, {NICs: nic("", "10.0.0.5/24")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"uuid", "vnc_port", "nics.0.ips", "nics.0.mac", "", ""} {
+		if (want == "") != (len(got[i]) == 0) || want != "" && (len(got[i]) != 1 || got[i][0].Path != want) {
+			t.Errorf("guest %d: %+v instead of %q", i, got[i], want)
+		}
+	}
+}
+
 // What has no counterpart is refused, all at once.
 func TestFit(t *testing.T) {
 	for src, want := range map[string][]string{
@@ -93,6 +114,7 @@ func TestFit(t *testing.T) {
 		`{"brand": "kvm"}`: {"disks"},
 		`{"brand": "microvm", "kernel": "k", "disks": [{"media": "cdrom", "path": "/a.iso"}]}`: {"disks.0.media"},
 		`{"brand": "docker", "image": "a", "ports": "x"}`:                                      {"ports.0"},
+		`{"brand": "docker", "image": "a", "ports": ["8080:80", "80", "81", "8080:81"]}`:       {"ports.3"},
 		`{"brand": "docker", "image": "a", "ports": "80", "restart": "always", "ram": 64}`:     nil,
 		`{"brand": "kvm", "disks": [{"size": 1}], "quota": 10, "max_lwps": 2000, "ram": 64}`:   nil,
 	} {

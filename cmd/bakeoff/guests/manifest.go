@@ -92,6 +92,27 @@ func (a *commands) checked(file string, text []byte, others ...manifest.Network)
 	return d, nil
 }
 
+// creatable is checked, with what other guests already have.
+func (a *commands) creatable(file string, text []byte) (manifest.Document, error) {
+	d, err := a.checked(file, text)
+	if err != nil {
+		return d, err
+	}
+	state, _ := a.at.Dirs()
+	conflicts, err := (&vm.Store{State: state}).Conflicts(d.Guests)
+	if err != nil {
+		return d, err
+	}
+	var problems manifest.Problems
+	for i, p := range conflicts {
+		problems = append(problems, d.Locate(i, p)...)
+	}
+	if len(problems) > 0 {
+		return d, fault.Wrap(fault.Invalid, "", problems)
+	}
+	return d, nil
+}
+
 // fileOnly refuses arguments. The first one is probably a file.
 func fileOnly(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -116,7 +137,7 @@ every mistake, and every property that this machine does not support.`,
 			if err != nil {
 				return err
 			}
-			all, err := a.checked(name, text)
+			all, err := a.creatable(name, text)
 			if err != nil {
 				return a.problemsFirst(err, asJSON)
 			}
@@ -211,7 +232,7 @@ the name of a brand instead of GUEST, validate checks what does not depend on th
 				return err
 			}
 			if args[0] == "create" {
-				_, err = a.checked(name, text)
+				_, err = a.creatable(name, text)
 			} else {
 				err = a.checkUpdate(args[1], name, text)
 			}

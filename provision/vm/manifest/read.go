@@ -230,11 +230,11 @@ func (x *reader) decode(n *yamltree.Node, v reflect.Value, path string) {
 		if wants(yamltree.Mapping) {
 			x.decodeMap(n, v, path)
 		}
-	case reflect.Bool:
-		if n.Text != "true" && n.Text != "false" || n.Kind != yamltree.Scalar {
+	case reflect.Bool: // vmadm takes 1 and 0, too
+		if !slices.Contains([]string{"true", "false", "1", "0"}, n.Text) || n.Kind != yamltree.Scalar {
 			x.wrong(path, "it is not a truth value", "write true or false")
 		}
-		v.SetBool(n.Text == "true")
+		v.SetBool(n.Text == "true" || n.Text == "1")
 	case reflect.Int:
 		if unset(n) {
 			return

@@ -84,9 +84,15 @@ func update(old Guest, file string, src []byte, anyGuest bool) (Guest, []Change,
 		u.add("", "an update is a mapping", "write, for example, {alias: web}")
 		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
 	}
-	for _, e := range root.Entries {
-		u.nodes[e.Key.Text] = e.Value
-		u.apply(e.Key.Text, e.Value)
+	// A key that set_ and remove_ name is set, wherever both stand in the file: as in vmadm.
+	removes := func(e yamltree.Entry) bool { return strings.HasPrefix(e.Key.Text, "remove_") }
+	for _, first := range []bool{true, false} {
+		for _, e := range root.Entries {
+			if keys := slices.Contains(mappings, strings.TrimPrefix(e.Key.Text, "remove_")); (removes(e) && keys) == first {
+				u.nodes[e.Key.Text] = e.Value
+				u.apply(e.Key.Text, e.Value)
+			}
+		}
 	}
 	if brand := u.doc["brand"]; u.nodes["brand"] != nil && brand != string(old.Brand) {
 		// The user did not write what the other brand lacks.
@@ -169,7 +175,7 @@ func (u *updater) apply(name string, n *yamltree.Node) {
 			u.setKeys(name, list, n)
 			return
 		case slices.Contains(mappings, list) && verb == "remove_":
-			u.removeKeys(list, n)
+			u.removeKeys(name, list, n)
 			return
 		case keyOf[list] != "" && verb != "set_":
 			u.changeItems(name, list, verb, n)
@@ -235,20 +241,31 @@ func (u *updater) setKeys(name, list string, n *yamltree.Node) {
 	u.doc[list] = have
 }
 
-func (u *updater) removeKeys(list string, n *yamltree.Node) {
+func (u *updater) removeKeys(name, list string, n *yamltree.Node) {
 	have, _ := u.doc[list].(map[string]any)
-	for _, key := range texts(n) {
+	for _, key := range u.texts(name, n, "names") {
 		delete(have, key)
 	}
 }
 
-// texts are the items of a list of texts, which may be written as one text.
-func texts(n *yamltree.Node) (out []string) {
-	if n.Kind == yamltree.Scalar {
+// texts are the items of the property name, a list of texts, which may be written as one text. what
+// says what the texts are.
+func (u *updater) texts(name string, n *yamltree.Node, what string) (out []string) {
+	switch n.Kind {
+	case yamltree.Scalar:
 		return strings.Split(n.Text, ",")
+	case yamltree.Sequence:
+	default:
+		u.add(name, "it is not a list", "write a list of "+what)
 	}
-	for _, item := range n.Items {
-		out = append(out, item.Text)
+	for i, item := range n.Items {
+		if item.Kind == yamltree.Scalar {
+			out = append(out, item.Text)
+			continue
+		}
+		path := name + "." + strconv.Itoa(i)
+		u.nodes[path] = item
+		u.add(path, "it is not a text", "write a list of "+what)
 	}
 	return out
 }
@@ -263,12 +280,14 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 		return slices.IndexFunc(have, func(item any) bool { return item.(map[string]any)[key] == text })
 	}
 	if verb == "remove_" {
-		for _, text := range texts(n) {
+		for _, text := range u.texts(name, n, "values of "+key) {
 			if i := find(text); i >= 0 {
 				have = slices.Delete(have, i, i+1)
 			}
 		}
-		u.doc[list] = have
+		if have != nil {
+			u.doc[list] = have
+		}
 		if list == "nics" {
 			choosePrimary(have)
 		}
@@ -316,7 +335,7 @@ func (u *updater) movePrimary(path string, patch map[string]any, nics []any) {
 			delete(nic.(map[string]any), "primary")
 		}
 	case "false":
-		u.nodes[path+".primary"] = u.nodes[path]
+		u.nodes[path+".primary"] = u.nodes[path].Get("primary")
 		u.add(path+".primary", "a NIC is primary until another one becomes primary", "set primary on the other NIC")
 	}
 }

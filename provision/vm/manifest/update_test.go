@@ -51,6 +51,11 @@ func TestUpdate(t *testing.T) {
 			"max_swap: 1280 -> 1536 (next boot)\nram: 256 -> 512 (next boot)",
 		`{"set_tags": {"role": "front", "n": 7}}`: "tags.n: (none) -> 7 (live)\n" +
 			"tags.role: (none) -> \"front\" (live)",
+		`{"set_tags": {"role": "front"}, "remove_tags": ["role"]}`: `tags.role: (none) -> "front" (live)`,
+		`{"autoboot": 1}`:                                      "",
+		`{"autoboot": "0"}`:                                    "autoboot: true -> false (live)",
+		`{"remove_disks": "/dev/none"}`:                        "",
+		`{"remove_filesystems": []}`:                           "",
 		`{"remove_customer_metadata": "x"}`:                    "",
 		`{"vcpus": null}`:                                      "vcpus: 2 -> 1 (next boot)",
 		`{"update_nics": [{"mac": "2:0:0:0:0:1"}]}`:            "",
@@ -205,13 +210,22 @@ func TestWrongUpdate(t *testing.T) {
 		`{"ram": "much", "vcpus": 65}`:     "vcpus",
 		`{"autoboot": null}`:               "write true or false",
 		`{"update_nics": [{"mtu": 1500}]}`: "the guest has no item with this mac",
-		`{"update_nics": [{"mac": "02:00:00:00:00:01", "primary": false}]}`: "until another one becomes primary",
+		`{"update_nics": [{"mac": "02:00:00:00:00:01", "primary": false}]}`: "" +
+			"update_nics.0.primary: false: a NIC is primary until another one",
+		`{"remove_nics": [{"mac": "02:00:00:00:00:01"}]}`: "" +
+			"remove_nics.0: a mapping: it is not a text; write a list of values of mac",
+		`{"remove_tags": {"role": 1}}`: "" +
+			"remove_tags: a mapping: it is not a list; write a list of names",
+		`{"remove_tags": [["role"]]}`: "" +
+			"remove_tags.0: a list: it is not a text; write a list of names",
 		`{"update_nics": {}}`:  "write a list",
 		`{"update_nics": [1]}`: "write a mapping",
-		`{"add_nics": [{"nic_tag": "a", "ip": "192.0.2.10", "netmask": "255.255.0.0"}]}`: "nics.0.ips.0 is the same address",
-		`{"set_tags": []}`:                                "write a mapping",
-		`{"set_tags": {"a": {}}}`:                         "tags.a",
-		`{"update_disks": [{"path": "/x", "size": 100}]}`: "the guest has no item with this path",
+		`{"add_nics": [{"nic_tag": "a", "ip": "192.0.2.10", "netmask": "255.255.0.0"}]}`: "" +
+			"nics.0.ips.0 is the same address",
+		`{"set_tags": []}`:        "write a mapping",
+		`{"set_tags": {"a": {}}}`: "tags.a",
+		`{"update_disks": [{"path": "/x", "size": 100}]}`: "" +
+			"the guest has no item with this path",
 		`[]`: "an update is a mapping",
 	} {
 		old := newGuest(t)
