@@ -86,7 +86,8 @@ func TestVRRPIsNoConflict(t *testing.T) {
 func TestConflictsOfAList(t *testing.T) {
 	s := newStore(t)
 	const uuid, mac = "0a1b2c3d-0000-4000-8000-00000000000a", "02:00:00:00:00:0a"
-	if _, err := s.Create(t.Context(), manifest.Guest{Brand: manifest.KVM, UUID: uuid, VNCPort: 5950}, Boot{}, nil); err != nil {
+	first := manifest.Guest{Brand: manifest.KVM, UUID: uuid, VNCPort: 5950}
+	if _, err := s.Create(t.Context(), first, Boot{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	nic := func(mac, ip string) []manifest.NIC { return []manifest.NIC{{NicTag: "a", MAC: mac, IPs: []string{ip}}} }
