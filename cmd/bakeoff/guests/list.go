@@ -35,9 +35,28 @@ var guestColumns = []cli.Column[*vm.Guest]{
 	{Name: "pid", Of: func(g *vm.Guest) string { return numberOrNone(g.Supervisor) }},
 	{Name: "ports", Of: func(g *vm.Guest) string { return strings.Join(g.Reached, ",") }},
 	{Name: "since", Of: func(g *vm.Guest) string { return g.Since.UTC().Format(time.RFC3339) }},
+	{Name: "create_timestamp", Of: func(g *vm.Guest) string { return createdAt(g) }},
+	{Name: "boot_timestamp", Of: func(g *vm.Guest) string { return bootedAt(g) }},
+	{Name: "hvm", Of: func(g *vm.Guest) string { return strconv.FormatBool(g.Brand.Machine()) }},
 	{Name: "vnc", Of: func(g *vm.Guest) string { return g.VNC }},
 	{Name: "snapshots", Of: func(g *vm.Guest) string { return snapshotNames(g) }},
 	{Name: "why", Of: func(g *vm.Guest) string { return g.Why }},
+}
+
+// createdAt is when the guest was created, and bootedAt when a running guest was started; "" if unknown.
+func createdAt(g *vm.Guest) string {
+	past, err := g.History()
+	if err != nil || len(past) == 0 {
+		return ""
+	}
+	return past[0].At.UTC().Format(time.RFC3339)
+}
+
+func bootedAt(g *vm.Guest) string {
+	if g.State != vm.Running {
+		return ""
+	}
+	return g.Since.UTC().Format(time.RFC3339)
 }
 
 func snapshotNames(g *vm.Guest) string {
