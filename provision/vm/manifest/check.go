@@ -380,8 +380,8 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 			x.add(at, "it is not an address with a prefix length", "write, for example, 10.0.0.2/24, dhcp or addrconf")
 		case p.Addr().Is4() && (p.Bits() < 8 || p.Bits() > 32):
 			x.add(at, "the prefix length is out of range", "write /8 to /32")
-		case p.Addr().IsMulticast() || p.Addr().IsUnspecified():
-			x.add(at, "no host can have this address", "write a unicast address")
+		case p.Addr().IsMulticast() || p.Addr().IsUnspecified() || p.Addr().IsLoopback():
+			x.add(at, "no NIC can have this address", "write a unicast address")
 		case p.Addr().Is4() && p.Bits() < 31 && (p.Addr() == p.Masked().Addr() || p.Addr() == lastOf(p)):
 			x.add(at, "it is the first or last address of its network, which no host can have", "write one between them")
 		case seen[p.Addr()] != "":
