@@ -133,8 +133,8 @@ func (t *Table) lowestCeiling(col *Column, r *Row) (c ceiling, share float64) {
 var impossibleCheck = Check{
 	Name: "impossible",
 	Doc: "A figure exceeds a physical limit. Examples are more events than the processor has cycles for, more bytes " +
-		"than the link carries, or more simultaneous requests than clients. An impossible figure is not a " +
-		"measurement of what its label says. In sysbench's CPU test, the usual cause is an empty loop: the " +
+		"than the link can carry, or more simultaneous requests than clients. An impossible figure does not " +
+		"measure what its label says. In sysbench's CPU test, the usual cause is an empty loop: the " +
 		"compiler removes the calls to sqrt, because nothing uses their results.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
@@ -174,8 +174,8 @@ var ceilingCheck = Check{
 	Name: "ceiling",
 	Doc: "A row uses at least 90 % of the link's capacity, counting frame overhead. A row at this ceiling describes " +
 		"the link, not the system. Only the cost per request (CPU seconds, context switches) can distinguish two " +
-		"systems at the ceiling. If one row is at the ceiling and another row is below it, the true difference is " +
-		"at least as large as the printed difference.",
+		"systems at the ceiling. If one row is at the ceiling and another row is below the ceiling, the true " +
+		"difference is at least as large as the printed difference.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var at []string
 		var k ceiling

@@ -41,8 +41,8 @@ const noWait = "the script has no `wait`: it reads the clock while the backgroun
 var timingCheck = Check{
 	Name: "timing",
 	Doc: "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not " +
-		"measure the time of that work. Either the printed figures come from another script, or it is " +
-		"unknown how much of the work was done when the clock was stopped.",
+		"measure the time of that work. Either the printed figures come from another script, or nobody " +
+		"knows how much of the work was done when the script stopped the clock.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
