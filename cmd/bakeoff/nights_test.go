@@ -31,14 +31,15 @@ const (
 )
 
 // nights makes run folders of one lab, one for each night, with a label commit. From the
-// run STEP on, a contender is a quarter slower. With the fourth argument each run is that of
-// another machine.
+// run STEP on, a contender is a quarter slower. With machines, each run is that of another
+// machine. The runs lack their raw output, except with whole.
 //
-//	nights RUNS STEP FOLDER [machines]
+//	nights RUNS STEP FOLDER [machines|whole]
 func nights(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 && (len(args) != 4 || args[3] != "machines") {
-		ts.Fatalf("usage: nights runs step folder [machines]")
+	if neg || len(args) != 3 && (len(args) != 4 || args[3] != "machines" && args[3] != "whole") {
+		ts.Fatalf("usage: nights runs step folder [machines|whole]")
 	}
+	kind := append(args, "")[3]
 	runs, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	step, err := strconv.Atoi(args[1])
@@ -50,7 +51,7 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 		at := time.Date(2026, 1, 1+i, 2, 0, 0, 0, time.UTC)
 		dir := filepath.Join(ts.MkAbs(args[2]), at.Format("20060102T150405Z")+"-quick")
 		for name, text := range files {
-			if strings.HasPrefix(name, store.RawDir+"/") {
+			if kind != "whole" && strings.HasPrefix(name, store.RawDir+"/") {
 				continue
 			}
 			switch name {
@@ -59,7 +60,7 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 				ts.Check(err)
 			case store.JournalFile:
 				labels := map[string]string{"commit": fmt.Sprintf("c%06d", i)}
-				if len(args) == 4 {
+				if kind == "machines" {
 					labels[history.MachineLabel] = fmt.Sprintf("box-%d", i)
 				}
 				text, err = dated(text, at, labels)

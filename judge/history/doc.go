@@ -85,6 +85,9 @@ type Run struct {
 	Folder string // where its evidence is
 	// Cautions are what a reader must know before the numbers of the run (report.Notice).
 	Cautions []string
+	// Damage says what does not hold in the bundle of the run, as far as its store knows. "" is
+	// nothing; nil is unknown, as of a run folder.
+	Damage *string `json:",omitempty"`
 	// Known are the estimates of a run without samples (Condensed); nil if it has samples.
 	Known []Known `json:",omitempty"`
 }

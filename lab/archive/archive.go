@@ -78,8 +78,9 @@ type Store struct {
 	Dir    string
 	Config Config
 	Index  *index.Index
-	// Check refuses a run folder that Add is about to add; nil refuses none.
-	Check func(dir string) error
+	// Check refuses a run folder that Add is about to add; nil refuses none. Of a folder that is
+	// added all the same, damage says what does not hold.
+	Check func(dir string) (damage string, err error)
 	// Describe returns what pages say of a run, for the index, and its cautions. Without it
 	// a run that is added has neither, until a rebuild.
 	Describe func(bundle.Record, analysis.Results) (page []byte, cautions []string, err error)
@@ -278,8 +279,9 @@ func (s *Store) finishPending(ctx context.Context) error {
 	return nil
 }
 
-// pastOf adds what a history needs of a bundle. Without its results, it has no history.
-func (s *Store) pastOf(e index.Entry) (index.Entry, error) {
+// pastOf adds what a history needs of a bundle, whose marker is a file. Without its results, it
+// has no history.
+func (s *Store) pastOf(e index.Entry, marker string) (index.Entry, error) {
 	m, _, err := s.Manifest(e.Bundle)
 	if err != nil {
 		return e, err
@@ -298,6 +300,11 @@ func (s *Store) pastOf(e index.Entry) (index.Entry, error) {
 	own := res
 	own.Contenders = slices.Clone(res.Contenders) // Describe may change those of res
 	past := e.Record.Past(own, e.Bundle).Condensed()
+	if damage, err := bounded.ReadFile(marker, maxDamage); err != nil {
+		return e, fault.Wrap(fault.Lab, "store", err)
+	} else if len(damage) > 0 {
+		*past.Damage = string(damage)
+	}
 	if s.Describe != nil {
 		if e.Page, past.Cautions, err = s.Describe(e.Record, res); err != nil {
 			return e, fault.Op("bundle "+e.Bundle, err)
@@ -311,7 +318,7 @@ func (s *Store) pastOf(e index.Entry) (index.Entry, error) {
 func (s *Store) addToIndex(ctx context.Context, digest string) error {
 	e, err := s.Entry(digest)
 	if err == nil {
-		e, err = s.pastOf(e)
+		e, err = s.pastOf(e, s.pending(digest))
 	}
 	if err != nil {
 		return err
@@ -330,6 +337,7 @@ func (s *Store) pending(digest string) string {
 	return filepath.Join(s.Dir, pendingDir, strings.TrimPrefix(digest, "sha256:"))
 }
 
+// marker is a file with what does not hold in a bundle, empty if nothing is known.
 func (s *Store) marker(digest string) string {
 	digits := strings.TrimPrefix(digest, "sha256:")
 	return filepath.Join(s.Dir, runsDir, digits[:2], digits)
@@ -465,13 +473,14 @@ func (s *Store) Add(ctx context.Context, dir string) (digest string, rec bundle.
 		if s.Has(digest) {
 			return nil
 		}
+		damage := ""
 		if s.Check != nil {
-			if err := s.Check(dir); err != nil {
+			if damage, err = s.Check(dir); err != nil {
 				return err
 			}
 		}
 		added = true
-		return s.commit(ctx, p.Encoded)
+		return s.commit(ctx, p.Encoded, damage)
 	})
 	return digest, rec, added, fault.Op("store add "+dir, err)
 }
@@ -498,14 +507,18 @@ func (s *Store) storeBlob(ctx context.Context, write func(io.Writer) error) (v1.
 	return d, s.blobs.Put(ctx, d, f)
 }
 
-// commit makes a bundle whose parts are there a part of the store.
-func (s *Store) commit(ctx context.Context, manifest []byte) error {
+// maxDamage bounds what a marker says, in bytes.
+const maxDamage = 4 << 10
+
+// commit makes a bundle whose parts are there a part of the store. damage says what does not
+// hold in it, as far as that is known.
+func (s *Store) commit(ctx context.Context, manifest []byte, damage string) error {
 	d, err := s.blobs.PutBytes(manifest, "")
 	if err != nil {
 		return err
 	}
 	digest := d.Digest.String()
-	if err := atomicfile.Write(s.pending(digest), nil, 0o666); err != nil {
+	if err := atomicfile.Write(s.pending(digest), []byte(damage[:min(len(damage), maxDamage)]), 0o666); err != nil {
 		return fault.Wrap(fault.Lab, "store", err)
 	}
 	return s.addToIndex(ctx, digest)
@@ -530,7 +543,7 @@ func (s *Store) Rebuild(ctx context.Context, progress func(done, all int)) (n in
 			}
 			e, err := s.Entry(all[n])
 			if err == nil {
-				e, err = s.pastOf(e)
+				e, err = s.pastOf(e, s.marker(all[n]))
 			}
 			n++
 			if progress != nil {

@@ -134,7 +134,7 @@ func (s *Store) accept(ctx context.Context, digest string, manifest []byte) erro
 	if _, err := s.checkParts(ctx, m, e.Record, nil); err != nil {
 		return err
 	}
-	return s.commit(ctx, manifest)
+	return s.commit(ctx, manifest, "")
 }
 
 // Remote lists the references of the bundles in a registry, HOST/NAME, that the store

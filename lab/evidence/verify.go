@@ -80,6 +80,12 @@ type Report struct {
 // OK tells that everything held.
 func (r Report) OK() bool { return len(r.Findings) == 0 }
 
+// Damage returns the findings about a damaged folder: what another version of bakeoff reads
+// differently is no damage.
+func (r Report) Damage() []Finding {
+	return lists.Filter(r.Findings, func(f Finding) bool { return f.Kind != Parser })
+}
+
 // Damaged returns the report on a folder that is not a run any more, because a part
 // without which nothing can be checked is missing.
 func Damaged(run string, t *store.Tampered) Report {

@@ -187,7 +187,8 @@ is already in the store is not added again. If add is killed, no part of a run r
 store; run add again.
 
 With --damaged, add also adds runs whose numbers do not hold, such as runs without their raw
-files, and warns about each. The bundle of such a run is as the run folder is. add also
+files, and warns about each. The bundle of such a run is as the run folder is. history
+--store --fail-on refuses to judge such a run. add also
 warns about a run whose numbers this version of bakeoff cannot compute.
 
 The bundle does not contain the page of the run; bakeoff report can write it again.
@@ -210,16 +211,16 @@ The exit code is 1 if add leaves out a run.`,
 
 func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, damaged, asJSON bool) error {
 	all, failed, problem := []added{}, 0, ""
-	s.Check = func(dir string) error {
+	s.Check = func(dir string) (string, error) {
 		fix := "run bakeoff verify " + dir
 		if !damaged {
 			fix += "; --damaged adds the run all the same"
 		}
-		err := recompute(dir, fix)
+		damage, err := recompute(dir, fix)
 		if err != nil && (fault.Is(err, fault.Unsupported) || damaged) {
 			problem, err = err.Error(), nil
 		}
-		return err
+		return damage, err
 	}
 	for _, arg := range args {
 		folders := offline.RunsIn(filepath.Clean(arg))

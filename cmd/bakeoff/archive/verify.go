@@ -111,28 +111,45 @@ func (k *keeper) digestsOf(ctx context.Context, s *archive.Store, args []string)
 
 // Recompute computes every number of an unpacked run again.
 func Recompute(dir string) error {
-	return recompute(dir, "unpack the run with bakeoff store show --unpack, then run bakeoff verify")
+	_, err := recompute(dir, "unpack the run with bakeoff store show --unpack, then run bakeoff verify")
+	return err
 }
 
-// recompute is Recompute with what to do if numbers do not hold.
-func recompute(dir, fix string) error {
+// recompute is Recompute with what to do if numbers do not hold. damage is the part of the error
+// that remains for every version of bakeoff.
+func recompute(dir, fix string) (damage string, err error) {
+	r, err := verified(dir)
+	if fault.Is(err, fault.Unsupported) {
+		return "", err
+	}
+	if err != nil {
+		return err.Error(), err
+	}
+	if r.OK() {
+		return "", nil
+	}
+	return summary(r.Damage()), fault.WithFix(fault.New(fault.Invalid, "%s", summary(r.Findings)), fix)
+}
+
+// summary counts findings, and quotes the first; "" if there are none.
+func summary(all []evidence.Finding) string {
+	if len(all) == 0 {
+		return ""
+	}
+	first, _, _ := strings.Cut(all[0].String(), "\n") // the numbers follow
+	return fmt.Sprintf("%s, the first: %s", unit.Count(len(all), "finding"), first)
+}
+
+// verified checks an unpacked run.
+func verified(dir string) (r evidence.Report, err error) {
 	run, err := store.Open(dir)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer run.Close()
 	cat, err := manifest.Written(workloadall.Parsers())
 	if err != nil {
-		return err
+		return r, err
 	}
-	r, err := evidence.Verify(run, workloadall.Parsers(), &cat)
-	if err != nil {
-		return err
-	}
-	if !r.OK() {
-		first, _, _ := strings.Cut(r.Findings[0].String(), "\n") // the numbers follow
-		return fault.WithFix(fault.New(fault.Invalid, "%s, the first: %s", unit.Count(len(r.Findings), "finding"), first),
-			fix)
-	}
-	return nil
+	return evidence.Verify(run, workloadall.Parsers(), &cat)
 }

@@ -167,7 +167,9 @@ folder is damaged.
 
 With --store, history reads the newest runs, with their
 primary metrics, from the index of a store: as many runs as --most says, of --lab or of all
-labs. It then computes no number again: run bakeoff store verify.`,
+labs. It then computes no number again: run bakeoff store verify --full. With --fail-on, it
+exits with 1 if raw files of one of these newest runs are missing, or if its numbers did not
+hold when bakeoff store add --damaged added it.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html
@@ -234,8 +236,12 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	if len(f.failOn) > 0 && f.store == "" {
-		if err := a.mustHoldAll(judgedRuns(res, runs, f.newest)); err != nil {
+	if len(f.failOn) > 0 {
+		mustHold := a.mustHoldAll
+		if f.store != "" {
+			mustHold = mustBeWhole
+		}
+		if err := mustHold(judgedRuns(res, runs, f.newest)); err != nil {
 			return err
 		}
 	}
@@ -493,7 +499,7 @@ func (a reader) withoutCopies(runs []history.Run, intact func(history.Run) bool)
 // holds reports whether the folder of a run is intact.
 func holds(r history.Run) bool {
 	v, err := verified(r.Folder, nil)
-	return err == nil && len(damageOf(v)) == 0
+	return err == nil && len(v.Damage()) == 0
 }
 
 // completeness is higher for a run that ended by its own rules than for one that was stopped.
@@ -531,7 +537,7 @@ func (a reader) storedRuns(
 			"needs", f.store,
 			map[bool]string{true: fmt.Sprintf(" of the lab %q", f.lab)}[f.lab != ""]), "run bakeoff store list")
 	}
-	return a.withoutCopies(runs, func(history.Run) bool { return true }), unread, nil
+	return a.withoutCopies(runs, func(r history.Run) bool { return r.Damage != nil && *r.Damage == "" }), unread, nil
 }
 
 // runFolders lists the run folders that args name, each once.

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/base/unit"
@@ -83,7 +82,7 @@ func (a reader) mustHold(arg string) error {
 		return err
 	}
 	all := len(r.Findings)
-	damage := damageOf(r)
+	damage := r.Damage()
 	if len(damage) == 0 {
 		if all > 0 {
 			fmt.Fprintf(a.Err, "bakeoff: note: this version of bakeoff computes other numbers for %s; run bakeoff "+
@@ -97,12 +96,6 @@ func (a reader) mustHold(arg string) error {
 		"run bakeoff verify "+shell.Quote(arg)+" for all of them")
 }
 
-// damageOf are the findings of a damaged folder: what another version of bakeoff reads
-// differently is no damage.
-func damageOf(r evidence.Report) []evidence.Finding {
-	return lists.Filter(r.Findings, func(f evidence.Finding) bool { return f.Kind != evidence.Parser })
-}
-
 // mustHoldAll is mustHold for many runs.
 func (a reader) mustHoldAll(runs []history.Run) error {
 	began, told := time.Now(), false
@@ -113,6 +106,23 @@ func (a reader) mustHoldAll(runs []history.Run) error {
 		}
 		if err := a.mustHold(r.Folder); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// mustBeWhole refuses runs of a store that are damaged, as far as the store knows. It computes
+// nothing again.
+func mustBeWhole(runs []history.Run) error {
+	for _, r := range runs {
+		const cannot = "--fail-on cannot judge the run %s of the store, because "
+		switch {
+		case r.Damage == nil:
+			return fault.WithFix(fault.New(fault.Lab, cannot+"the index does not say whether its bundle is damaged: an "+
+				"earlier version of bakeoff wrote the index", r.Results.Run), "run bakeoff store rebuild")
+		case *r.Damage != "":
+			return fault.WithFix(fault.New(fault.Lab, cannot+"its bundle %s is damaged: %s", r.Results.Run, r.Folder,
+				*r.Damage), "add the whole run folder with bakeoff store add, or judge only the runs after it with --newest")
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
@@ -92,8 +93,12 @@ type Comparison struct {
 // Past is the run as package history reads it. folder is where its evidence is.
 func (r Record) Past(res analysis.Results, folder string) history.Run {
 	res.Run = r.Run
+	damage := ""
+	if r.Lacking > 0 {
+		damage = unit.Count(r.Lacking, "raw file") + " of the journal missing"
+	}
 	return history.Run{Run: compare.Run{Results: res, Facts: r.Facts, Unplanned: r.Unplanned, At: r.Began,
-		Labels: r.Labels}, Lab: r.Lab, Folder: folder}
+		Labels: r.Labels}, Lab: r.Lab, Folder: folder, Damage: &damage}
 }
 
 // read reads a run folder: its record without the counts, and its results. A run that has
