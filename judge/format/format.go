@@ -41,19 +41,6 @@ type Format interface {
 	Read(name string, data []byte) (File, error)
 }
 
-// Settler is a Format whose files must be known together to tell what they mean.
-type Settler interface {
-	// Settle changes the files of a comparison, which Read returned.
-	Settle(files []*File)
-}
-
-// Settle settles the files of a format that is a Settler.
-func Settle(f Format, files []*File) {
-	if x, ok := f.(Settler); ok {
-		x.Settle(files)
-	}
-}
-
 // Bounds on files.
 const (
 	HeadBytes = 1 << 20   // that Recognizes gets; a program may print its progress before the report
@@ -134,6 +121,8 @@ type File struct {
 	// Cut say why values may be missing although nothing failed: the file may have lost its
 	// end. They are in Warnings, too.
 	Cut []string
+
+	numbered map[string]string // warnings of Distinguish, by the place of the records
 }
 
 // Record is what the program measured at one place of its schedule: one or more
@@ -181,8 +170,7 @@ type Label struct {
 	// in a command line. They take the place of the label where contenders or groups
 	// differ by one of them.
 	Parts []Label
-	// Plain is the label before Distinguish numbered it, or before its reader told it from an equal one; nil if neither
-	// did.
+	// Plain is the label before Distinguish numbered it, or before Settle added facts; nil if neither did.
 	Plain *Label
 }
 
@@ -305,12 +293,26 @@ const Numbered = "Nothing shows that they are repetitions, so they are numbered 
 
 // Distinguish numbers the values of the label name in records that have the labels of
 // an earlier record without being a repetition of it, and warns: "sort" and "sort #2".
+// Settle replaces the numbers by facts, if facts tell the records apart.
 func (p *Problems) Distinguish(f *File, name string) {
+	f.numbered = map[string]string{}
+	f.numberEqual(name, func(r *Record, place string, was Label) {
+		if _, warned := f.numbered[place]; warned {
+			return
+		}
+		text := safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+Numbered, p.name, r.Line, name,
+			cmp.Or(was.Short, was.Value)))
+		f.numbered[place] = text
+		f.Warnings = append(f.Warnings, text)
+	})
+}
+
+// numberEqual numbers as Distinguish says, and gives note each record with its place and the label, before the number.
+func (f *File) numberEqual(name string, note func(r *Record, place string, was Label)) {
 	all, t := taken{}, taken{}
 	for _, r := range f.Records {
 		all.countRecord(r)
 	}
-	warned := map[string]bool{}
 	for i := range f.Records {
 		r := &f.Records[i]
 		at := slices.IndexFunc(r.Labels, func(l Label) bool { return l.Name == name })
@@ -322,35 +324,31 @@ func (p *Problems) Distinguish(f *File, name string) {
 		if n == 0 {
 			continue
 		}
-		labels, was := recordPlace(*r), r.Labels[at]
-		if !warned[labels] {
-			warned[labels] = true
-			f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
-				Numbered, p.name, r.Line, name, cmp.Or(was.Short, was.Value))))
-		}
+		was := r.Labels[at]
+		note(r, recordPlace(*r), was)
 		r.Labels = slices.Clone(r.Labels)
 		for free := false; !free; free = all.earlier(*r) == 0 {
 			n++
 			r.Labels[at] = was
-			numberLabel(&r.Labels[at], n)
+			extendLabel(&r.Labels[at], fmt.Sprintf(" #%d", n))
 		}
 		all.countRecord(*r)
 	}
 }
 
-// numberLabel adds a number to the value of a label, and to its other texts.
-func numberLabel(l *Label, n int) {
+// extendLabel adds more to the value of a label, and to its other texts.
+func extendLabel(l *Label, more string) {
 	if was := *l; l.Plain == nil {
 		l.Plain = &was
 	}
 	for _, text := range []*string{&l.Value, &l.Short, &l.Shown} {
 		if *text != "" {
-			*text += fmt.Sprintf(" #%d", n)
+			*text += more
 		}
 	}
 	l.Parts = slices.Clone(l.Parts)
 	if len(l.Parts) > 0 {
-		numberLabel(&l.Parts[0], n)
+		extendLabel(&l.Parts[0], more)
 	}
 }
 

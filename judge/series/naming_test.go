@@ -147,3 +147,37 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
+
+// A fact that differs where two contenders are compared is in a warning, unless the list of differences tells it.
+func TestUnequalFacts(t *testing.T) {
+	with := func(cell string, facts ...string) format.Record {
+		r := rec(cell, 0, 1)
+		r.Facts = map[string]string{}
+		for i, v := range facts {
+			if v != "" {
+				r.Facts[[]string{"version", "host"}[i]] = v
+			}
+		}
+		return r
+	}
+	const differ = `Results that are compared differ in "version": a has "1" and b has "2" at x`
+	for name, c := range map[string]struct {
+		a, b []format.Record
+		want string
+	}{
+		"equal":       {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("x", "1"), with("y", "2")}, ""},
+		"of the file": {[]format.Record{with("x", "1"), with("y", "1")}, []format.Record{with("x", "2"), with("y", "2")}, ""},
+		"disjoint":    {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("x", "3"), with("y", "4")}, ""},
+		"swapped": {[]format.Record{with("x", "1", "h"), with("y", "2", "h")},
+			[]format.Record{with("x", "2", "i"), with("y", "1", "i")}, differ + " (and other values at 1 other cell)."},
+		"one": {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("x", "2"), with("y", "2")}, differ + "."},
+		"unknown": {[]format.Record{with("x", ""), with("y", "2")}, []format.Record{with("x", "2"), with("y", "2")},
+			strings.Replace(differ, `"1"`, `"unavailable"`, 1) + "."},
+		"not compared": {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("y", "2")}, ""},
+	} {
+		r := compared(t, Option{By: ByFile}, source("a", c.a...), source("b", c.b...))
+		if got := strings.Join(r.Warnings, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -30,6 +30,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/format"
@@ -273,12 +274,12 @@ func compareNamed(doc format.Doc, sources []Source, opt Option) (Result, *table,
 }
 
 // recordNotes say how many records have no contender, and which facts differ among
-// repetitions.
+// repetitions and between results that are compared.
 func (t *table) recordNotes() (out []string) {
 	if t.without > 0 {
 		out = append(out, fmt.Sprintf("%d results have no %q and are left out.", t.without, t.by))
 	}
-	return append(out, append(t.opposed(), t.mixedWarnings()...)...)
+	return slices.Concat(out, t.opposed(), t.mixedWarnings(), t.unequalFacts())
 }
 
 // opposed warns about values that are not compared because files give one metric two
@@ -326,6 +327,75 @@ func (t *table) mixedWarnings() (out []string) {
 			"--contender %q.", k, text, k))
 	}
 	return out
+}
+
+// unequalFacts warns about facts that differ between two contenders in one cell, although these contenders share
+// values of the fact elsewhere: the list of differences then does not tell where they differ.
+func (t *table) unequalFacts() (out []string) {
+	first, cells := map[string]string{}, map[string]map[string]bool{} // by fact
+	for _, key := range t.keys {
+		var base *side
+		var baseline string
+		for _, who := range t.contenders {
+			s := t.sides[key][who]
+			switch {
+			case s == nil || len(s.values) == 0:
+				continue
+			case base == nil:
+				base, baseline = s, who
+				continue
+			}
+			for fact, all := range t.facts {
+				if !shareKey(all[baseline], all[who]) {
+					continue // the list of differences tells it
+				}
+				a, b := base.factText(fact), s.factText(fact)
+				if a == b {
+					continue
+				}
+				if _, warned := first[fact]; !warned {
+					where := ""
+					if key.cell != "" {
+						where = " at " + key.cell
+					}
+					first[fact] = fmt.Sprintf("Results that are compared differ in %q: %s has %s and %s has %s%s", fact, baseline, a,
+						who, b, where)
+				}
+				lists.Inner(cells, fact)[key.cell] = true
+			}
+		}
+	}
+	for _, fact := range slices.Sorted(maps.Keys(first)) {
+		text := first[fact]
+		if more := len(cells[fact]) - 1; more > 0 {
+			text += " (and other values at " + unit.Count(more, "other cell") + ")"
+		}
+		out = append(out, text+".")
+	}
+	return out
+}
+
+// factText lists the values of a fact of a side.
+func (s *side) factText(fact string) string {
+	values := map[string]bool{}
+	for _, rec := range s.records {
+		if v, ok := rec.Facts[fact]; ok {
+			values[v] = true
+		} else {
+			values[unavailable] = true
+		}
+	}
+	return quoteAll(slices.Sorted(maps.Keys(values)))
+}
+
+// shareKey reports whether two sets have a common element.
+func shareKey(a, b map[string]bool) bool {
+	for k := range a {
+		if b[k] {
+			return true
+		}
+	}
+	return false
 }
 
 func noContender(name string, there []string) error {

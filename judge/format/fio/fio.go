@@ -17,7 +17,6 @@ import (
 	"net"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"bakeoff/base/lazy"
@@ -514,11 +513,11 @@ func (r *reader) records() {
 		rec.When = when
 		rec.Facts = map[string]string{"program": r.version}
 		for k, v := range r.global {
-			rec.Facts["option "+k] = fmt.Sprint(v)
+			rec.Facts[format.OptionFact+k] = fmt.Sprint(v)
 		}
 		for k, v := range j.Options {
 			if k != "name" { // it is the label
-				rec.Facts["option "+k] = fmt.Sprint(v)
+				rec.Facts[format.OptionFact+k] = fmt.Sprint(v)
 			}
 		}
 		if r.setValues(&rec, j) {
@@ -526,28 +525,6 @@ func (r *reader) records() {
 		}
 	}
 	r.out.Records = out
-	r.nameByOptions()
-}
-
-// nameByOptions adds the options by which jobs of one name differ to their names: another file may
-// have them in another order.
-func (r *reader) nameByOptions() {
-	same := map[string][]format.Record{} // by labels
-	for _, rec := range r.out.Records {
-		same[fmt.Sprint(rec.Labels)] = append(same[fmt.Sprint(rec.Labels)], rec)
-	}
-	for i := range r.out.Records {
-		rec := &r.out.Records[i]
-		others, job := same[fmt.Sprint(rec.Labels)], rec.Labels[0]
-		rec.Labels = slices.Clone(rec.Labels)
-		for _, fact := range slices.Sorted(maps.Keys(rec.Facts)) {
-			option, ok := strings.CutPrefix(fact, "option ")
-			if ok && slices.ContainsFunc(others, func(o format.Record) bool { return o.Facts[fact] != rec.Facts[fact] }) {
-				rec.Labels[0].Value += fmt.Sprintf(" %s=%s", option, rec.Facts[fact])
-				rec.Labels[0].Plain = &job
-			}
-		}
-	}
 }
 
 // warn adds a warning, once.

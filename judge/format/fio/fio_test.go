@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/judge/format"
 	"bakeoff/judge/format/formattest"
 )
 
@@ -48,6 +49,7 @@ func TestClones(t *testing.T) {
 		{strings.Replace(report(none, none), "fio-3.40", "fio-2.1.9", 1), "a 20"},
 	} {
 		out, err := New().Read("x", []byte(c.text))
+		format.Settle(New(), []*format.File{&out})
 		var got []string
 		for _, r := range out.Records {
 			got = append(got, fmt.Sprint(r.Labels[0].Value, " ", r.Series[0].Values[0]))
@@ -73,6 +75,7 @@ func TestNamesByOptions(t *testing.T) {
 		report(k4, job(`"bs": "8k", "rw": "read"`, `"error": 5, `+reading)):          "a bs=4k, a bs=8k",
 	} {
 		out, err := New().Read("x", []byte(text))
+		format.Settle(New(), []*format.File{&out})
 		var got []string
 		for _, r := range out.Records {
 			got = append(got, r.Labels[0].Value)
@@ -82,6 +85,50 @@ func TestNamesByOptions(t *testing.T) {
 		}
 		if names := strings.Join(got, ", "); err != nil || names != want {
 			t.Errorf("%s: %s, want %s, %v", text, names, want, err)
+		}
+	}
+}
+
+// A job has one name in all files. Options of which each file has values of its own are not in the names, unless
+// nothing else tells the jobs of a file apart.
+func TestNamesInAllFiles(t *testing.T) {
+	job := func(bs, name string) string {
+		return `{"jobname": "a", "job options": {"bs": "` + bs + `", "filename": "` + name + `"}, ` + reading + `}`
+	}
+	for _, c := range []struct{ a, b, want string }{
+		{report(job("4k", "f"), job("64k", "f")), report(job("4k", "f")), "a bs=4k, a bs=64k; a bs=4k"},
+		{report(job("4k", "f"), job("64k", "f")), report(job("64k", "f"), job("4k", "f")),
+			"a bs=4k, a bs=64k; a bs=64k, a bs=4k"},
+		{report(job("4k", "/ext4/0"), job("64k", "/ext4/1")), report(job("4k", "/xfs/0"), job("64k", "/xfs/1")),
+			"a bs=4k, a bs=64k; a bs=4k, a bs=64k"},
+		{report(job("4k", "/ext4/0"), job("4k", "/ext4/1")), report(job("4k", "/xfs/0"), job("4k", "/xfs/1")),
+			"a filename=/ext4/0, a filename=/ext4/1; a filename=/xfs/0, a filename=/xfs/1"},
+		{report(job("4k", "f"), job("64k", "f")), report(job("8k", "f")), "a bs=4k, a bs=64k; a bs=8k"},
+		{report(job("4k", "f"), job("4k", "f")), report(job("8k", "f")), "a, a #2; a"},
+		{report(job("4k", "f")), report(job("8k", "f")), "a; a"},
+	} {
+		var files []*format.File
+		for _, text := range []string{c.a, c.b} {
+			out, err := New().Read("x", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files = append(files, &out)
+		}
+		format.Settle(New(), files)
+		var got []string
+		for _, f := range files {
+			var names []string
+			for _, r := range f.Records {
+				names = append(names, r.Labels[0].Value)
+			}
+			got = append(got, strings.Join(names, ", "))
+			if warned := len(f.Warnings) > 0; warned != strings.Contains(got[len(got)-1], "#") {
+				t.Errorf("%s: %q", got, f.Warnings)
+			}
+		}
+		if names := strings.Join(got, "; "); names != c.want {
+			t.Errorf("%s and %s: %s, want %s", c.a, c.b, names, c.want)
 		}
 	}
 }

@@ -226,7 +226,7 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 		Labels: []format.Label{group, testLabel(name, b)}}
 	rec.Facts = map[string]string{}
 	for k, v := range b.Options {
-		rec.Facts["option "+k] = format.Text(v)
+		rec.Facts[format.OptionFact+k] = format.Text(v)
 	}
 	for k, v := range b.Extra {
 		if strings.IndexByte("{[n", v[0]) < 0 { // what can be compared
