@@ -59,8 +59,21 @@ func (redis) Recognizes(text []byte) bool {
 			return true
 		}
 	}
-	first, _, _ := bytes.Cut(text, []byte("\n"))
+	first, _, _ := bytes.Cut(fromFirstTest(text).Text, []byte("\n"))
 	return oldTest.Match(first) && oldRow.Match(bytes.TrimRight(first, "\r"))
+}
+
+// fromFirstTest returns what follows text before the first test, or before the message of a failure; all if there is
+// neither. It is for files without a head.
+func fromFirstTest(data []byte) format.Part {
+	number, at := 1, 0
+	for line := range bytes.Lines(data) {
+		if line[0] == '"' || failed.Match(line) {
+			return format.Part{Line: number, Text: data[at:]}
+		}
+		number, at = number+1, at+len(line)
+	}
+	return format.Part{Line: 1, Text: data}
 }
 
 var rate = sample.HigherRatio("throughput", "request/s", "requests per second")
@@ -73,10 +86,11 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 	p := format.NewProblems(name)
 	parts := format.Parts(data, beginsReport)
 	headed := len(parts) > 0
-	if len(parts) == 0 {
-		parts = []format.Part{{Line: 1, Text: labeled.Text(format.TrimMark(data))}}
+	if !headed {
+		parts = []format.Part{fromFirstTest(format.TrimMark(data))}
 	}
 	seen := map[string]bool{} // in the first invocation
+	looped := false
 	for i, part := range parts {
 		number, tests := part.Line, 0
 		for line := range bytes.Lines(part.Text) {
@@ -93,7 +107,11 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 				rec.Turn = len(out.Records)
 				// An invocation has each test once, unless -l repeats all of them.
 				test := rec.Labels[0].Value
-				rec.Repeats = headed && i == 0 && seen[test]
+				if rec.Repeats = headed && i == 0 && seen[test]; rec.Repeats && !looped {
+					looped = true
+					p.Warn(number-1, "The test %q follows an earlier one without a new head. bakeoff assumes that -l repeated all "+
+						"tests, so they count as repetitions. Write the results of several invocations to a file each.", test)
+				}
 				seen[test] = seen[test] || i == 0
 				out.Records = append(out.Records, rec)
 			}

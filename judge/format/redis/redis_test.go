@@ -58,6 +58,8 @@ func TestRecognizesOldRows(t *testing.T) {
 	for text, want := range map[string]bool{
 		"\"PING_INLINE\",\"74074.07\"\n": true, "\"MSET (10 keys)\",\"50000.00\"\r\n": true,
 		"\"LRANGE_500 (first 450 elements)\",\"20000.00\"\n": true, "\"GET\",\"inf\"\n": true,
+		"\n$ redis-benchmark --csv\nWARNING: could not fetch server CONFIG\n\"SET\",\"5.00\"\n": true,
+		"\"a\",\"b\"\n\"SET\",\"5.00\"\n": false, "SET,5.00\n": false, "": false,
 		"\"gzip\",\"12.34\"\n": false, "\"Q3/SET\",\"99.95\"\n": false, "\"GET\",\"12.34\",\"1\"\n": false,
 	} {
 		if New().Recognizes([]byte(text)) != want {
@@ -74,6 +76,7 @@ func TestLoop(t *testing.T) {
 		string(head) + "\n" + set + get + set + get:                       "SET GET SET+ GET+",
 		string(head) + "\n" + set + set + string(head) + "\n" + set + get: "SET SET+ SET #2 GET",
 		"\"SET\",\"5.00\"\n\"SET\",\"6.00\"\n":                            "SET SET #2",
+		"WARNING: text\n\"SET\",\"5.00\"\n\"SET\",\"6.00\"\n":             "SET SET #2",
 	} {
 		out, err := New().Read("x", []byte(text))
 		var got []string
@@ -84,8 +87,13 @@ func TestLoop(t *testing.T) {
 			}
 			got = append(got, name)
 		}
-		if names := strings.Join(got, " "); err != nil || names != want {
-			t.Errorf("%q: %s, want %s, %v", text, names, want, err)
+		names := strings.Join(got, " ")
+		if err != nil || names != want || out.LeftOut > 0 {
+			t.Errorf("%q: %s, want %s, %q, %v", text, names, want, out.Warnings, err)
+		}
+		if warned := strings.Contains(strings.Join(out.Warnings, ""), "assumes that -l repeated"); warned != strings.Contains(
+			want, "+") {
+			t.Errorf("%q: %q", text, out.Warnings)
 		}
 	}
 }
