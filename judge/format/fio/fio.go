@@ -586,24 +586,28 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 			rec.Series = append(rec.Series, format.Series{Metric: m, Values: []float64{*v}})
 		}
 	}
+	lost := false // a rate
 	for _, s := range j.directions() {
-		switch bandwidth := (*float64)(nil); {
-		case !s.wasUsed():
+		if !s.wasUsed() {
 			continue
+		}
+		bandwidth := s.bandwidth()
+		switch {
 		case s.IOPS == nil:
 			r.p.LeaveOut(j.line, "%s of job %q has no iops, or no number there", s.name, j.Name)
-			return false
+			lost = true
+			if bandwidth != nil && *bandwidth == 0 {
+				continue
+			}
 		case *s.IOPS == 0:
 			rec.Series, rec.Failed = nil, 1
 			rec.Reason = "fio measured no rate: the job was killed, or ended within a millisecond"
 			return true
-		default:
-			if bandwidth = s.bandwidth(); bandwidth == nil {
-				r.p.LeaveOut(j.line, "%s of job %q has no bandwidth, neither bw_bytes nor bw", s.name, j.Name)
-			}
-			add(sample.HigherRatio(s.name+"-throughput", "op/s", "operations per second"), s.IOPS)
-			add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), bandwidth)
+		case bandwidth == nil:
+			r.p.LeaveOut(j.line, "%s of job %q has no bandwidth, neither bw_bytes nor bw", s.name, j.Name)
 		}
+		add(sample.HigherRatio(s.name+"-throughput", "op/s", "operations per second"), s.IOPS)
+		add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), bandwidth)
 		if j.processes == 1 {
 			for _, l := range []struct {
 				name, doc string
@@ -621,8 +625,8 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 		r.addLatency(rec, j, sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"),
 			scaledOrNil(j.Sync.Latency.meanOrNil(), 1e-9))
 	}
-	if len(rec.Series) == 0 {
+	if len(rec.Series) == 0 && !lost {
 		rec.Failed, rec.Reason = 1, "fio counted no operation"
 	}
-	return true
+	return len(rec.Series) > 0 || !lost
 }

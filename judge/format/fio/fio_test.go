@@ -183,6 +183,26 @@ func TestMissing(t *testing.T) {
 		out.Warnings[0] != `x:1: read of job "a" has no bandwidth, neither bw_bytes nor bw; fio-3.40 (left out)` {
 		t.Errorf("%+v, %v", out, err)
 	}
+	// Only what has no number is left out.
+	for members, want := range map[string]string{
+		`"read": {"iops": NaN, "bw_bytes": 5, "total_ios": 3, "lat_ns": {"mean": 7}}, "write": {"iops": 10, "bw_bytes": 5}`: "" +
+			"read-bandwidth read-latency-mean write-throughput write-bandwidth",
+		`"read": {"iops": NaN, "bw_bytes": 0, "total_ios": 3}, "write": {"iops": 10, "bw_bytes": 5}`: "write-throughput " +
+			"write-bandwidth",
+		`"read": {"iops": 10, "bw_bytes": NaN, "total_ios": 3}, "write": {"iops": 10, "bw_bytes": 5}`: "read-throughput " +
+			"write-throughput write-bandwidth",
+	} {
+		out, err := New().Read("x", []byte(report(`{"jobname": "a", `+members+`}`)))
+		var got []string
+		for _, r := range out.Records {
+			for _, s := range r.Series {
+				got = append(got, s.Metric.Name)
+			}
+		}
+		if names := strings.Join(got, " "); err != nil || names != want || out.LeftOut != 1 {
+			t.Errorf("%s: %s, want %s, %q, %v", members, names, want, out.Warnings, err)
+		}
+	}
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "no iops", Text: report(`{"jobname": "a", `+reading+`}`, `{"jobname": "b", "read": {"total_ios": 3}}`),
 			Want: `x:2: read of job "b" has no iops, or no number there; fio-3.40`},
