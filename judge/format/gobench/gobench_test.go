@@ -245,7 +245,11 @@ func TestNumbersAtTheEndsOfNames(t *testing.T) {
 		"a name of another file": {[]string{"A/x-256", "A/x-256-8\nB-8"},
 			"A/x-256/procs=1 A/x-256/procs=8 B/procs=8", true},
 		"a number in another file": {[]string{"A/x-8", "A/x-4\nB-4"}, "A/x/procs=8 A/x/procs=4 B/procs=4", true},
-		"one processor in a file":  {[]string{"A\nA-2", "A"}, "A/procs=1 A/procs=2 A/procs=1", true},
+		"sizes of bent": {[]string{"A-8\na_total", "A-16\na_total\nB-16"},
+			"A/procs=8 a_total A/procs=16 a_total B/procs=16", true},
+		"sizes of bent with -cpu":     {[]string{"A\nA-8\na_total"}, "A/procs=1 A/procs=8 a_total/procs=1", true},
+		"another package has one CPU": {[]string{"A-8\npkg: b\nA"}, "A/procs=8 b/A/procs=1", true},
+		"one processor in a file":     {[]string{"A\nA-2", "A"}, "A/procs=1 A/procs=2 A/procs=1", true},
 	} {
 		var files []*format.File
 		for _, names := range x.files {
@@ -269,7 +273,9 @@ func TestNumbersAtTheEndsOfNames(t *testing.T) {
 		for _, f := range files {
 			for _, r := range f.Records {
 				got = append(got, labelsText(r))
-				place = place && r.Labels[len(r.Labels)-1].Place
+				if l := procsOf(&r); l != nil {
+					place = place && l.Place
+				}
 			}
 		}
 		if text := strings.Join(got, " "); text != x.want || place != x.place {

@@ -2,6 +2,7 @@ package gobench
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -131,8 +132,11 @@ func certainProcs(records []*format.Record) map[string]bool {
 // fullName is the name of a benchmark as go test prints it.
 func fullName(rec format.Record) string {
 	var parts []string
-	procs := len(rec.Labels) - 1
-	for _, l := range rec.Labels[1:procs] {
+	procs := procsOf(&rec)
+	for i, l := range rec.Labels[1:] {
+		if procs == &rec.Labels[i+1] {
+			break
+		}
 		switch {
 		case l.Value == "" && l.Shown == emptyPart:
 			parts = append(parts, "")
@@ -141,8 +145,8 @@ func fullName(rec format.Record) string {
 		}
 	}
 	name := strings.Join(parts, "/")
-	if l := rec.Labels[procs]; !l.Absent() && l.Value != "1" {
-		name += "-" + l.Value
+	if procs != nil && !procs.Absent() && procs.Value != "1" {
+		name += "-" + procs.Value
 	}
 	return name
 }
@@ -153,18 +157,46 @@ func setName(rec *format.Record, base, procs string, place bool) {
 	rec.Labels[len(rec.Labels)-1].Place = place
 }
 
-// nameOneProc gives records without a number of processors the number 1, for which
-// testing writes none, if other records have one.
-func nameOneProc(files []*format.File) {
-	procs := func(rec format.Record) *format.Label { return &rec.Labels[len(rec.Labels)-1] }
-	if !slices.ContainsFunc(files, func(f *format.File) bool {
-		return slices.ContainsFunc(f.Records, func(rec format.Record) bool { return !procs(rec).Absent() })
-	}) {
-		return
+// procsOf is the label of GOMAXPROCS; nil if nameOneProc took it away.
+func procsOf(rec *format.Record) *format.Label {
+	if last := &rec.Labels[len(rec.Labels)-1]; last.Name == procsLabel {
+		return last
 	}
-	for _, f := range files {
-		for _, rec := range f.Records {
-			if l := procs(rec); l.Absent() {
+	return nil
+}
+
+// nameOneProc gives records without a number of processors the number 1, for which
+// testing writes none, if other records have one. If the other results of the package in the
+// file have a number, and none of their names occurs without it, another program wrote the
+// result, such as the sizes of bent. Its number of processors is unknown, so it gets no label.
+func nameOneProc(files []*format.File) {
+	groups, ends := map[string][]*format.Record{}, map[string]map[string]map[string]bool{} // by file and package
+	number := false
+	for i, f := range files {
+		for k := range f.Records {
+			rec := &f.Records[k]
+			at := fmt.Sprintf("%d %s", i, rec.Labels[0].Value)
+			groups[at] = append(groups[at], rec)
+			name, procs := fullName(*rec), ""
+			if l := procsOf(rec); l != nil && !l.Absent() {
+				name, procs = strings.TrimSuffix(name, "-"+l.Value), l.Value
+				number = true
+			}
+			lists.Inner(lists.Inner(ends, at), name)[procs] = true
+		}
+	}
+	for at, group := range groups {
+		numbered, both := false, false // a name has a number; one occurs with and without a number
+		for _, numbers := range ends[at] {
+			numbered = numbered || len(numbers) > 1 || !numbers[""]
+			both = both || len(numbers) > 1 && numbers[""]
+		}
+		for _, rec := range group {
+			switch l := procsOf(rec); {
+			case !number || l == nil || !l.Absent():
+			case numbered && !both:
+				rec.Labels = rec.Labels[:len(rec.Labels)-1]
+			default:
 				l.Value, l.Shown = "1", procsLabel+"=1"
 			}
 		}
