@@ -170,13 +170,42 @@ func TestUnequalFacts(t *testing.T) {
 		"disjoint":    {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("x", "3"), with("y", "4")}, ""},
 		"swapped": {[]format.Record{with("x", "1", "h"), with("y", "2", "h")},
 			[]format.Record{with("x", "2", "i"), with("y", "1", "i")}, differ + " (and other values at 1 other cell)."},
-		"one": {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("x", "2"), with("y", "2")}, differ + "."},
+		"one": {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("x", "2"), with("y", "2")},
+			differ + "."},
 		"unknown": {[]format.Record{with("x", ""), with("y", "2")}, []format.Record{with("x", "2"), with("y", "2")},
 			strings.Replace(differ, `"1"`, `"unavailable"`, 1) + "."},
 		"not compared": {[]format.Record{with("x", "1"), with("y", "2")}, []format.Record{with("y", "2")}, ""},
 	} {
 		r := compared(t, Option{By: ByFile}, source("a", c.a...), source("b", c.b...))
 		if got := strings.Join(r.Warnings, " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A file without a result that another file of its contender has is in a warning: it is none of "missing".
+func TestLackingFiles(t *testing.T) {
+	file := func(name string, cells ...string) Source {
+		s := source(name)
+		for i, c := range cells {
+			s.Records = append(s.Records, rec(c, i, 1))
+		}
+		return s
+	}
+	const lacks = "a.json has no result of y"
+	for name, c := range map[string]struct {
+		files []Source
+		want  string
+	}{
+		"all": {[]Source{file("a", "x", "y"), file("a", "x", "y")}, ""},
+		"one": {[]Source{file("a", "x", "y"), file("a", "x")},
+			lacks + ", which another file of a has. The run may be incomplete."},
+		"several":          {[]Source{file("a", "x", "y", "z"), file("a", "x")}, lacks + " and 1 other cell, which"},
+		"parts of one run": {[]Source{file("a", "x"), file("a", "y")}, ""},
+		"other contender":  {[]Source{file("a", "x", "y"), file("b", "x")}, ""},
+	} {
+		r := compared(t, Option{By: ByFile}, c.files...)
+		if got := strings.Join(r.Warnings, " "); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}

@@ -193,6 +193,7 @@ type outcome struct {
 	values, failed int
 	reason         string     // of the failures
 	counted        []position // of the records in failed
+	sources        map[int]bool
 }
 
 // position is the place of a record in the sources.
@@ -263,7 +264,7 @@ func compareNamed(doc format.Doc, sources []Source, opt Option) (Result, *table,
 		r.Sources = append(r.Sources, SourceInfo{s.Path, s.Name, s.Program, n, s.LeftOut})
 		r.Warnings = lists.AddNew(r.Warnings, s.Warnings...)
 	}
-	r.Warnings = append(r.Warnings, t.recordNotes()...)
+	r.Warnings = slices.Concat(r.Warnings, t.recordNotes(), t.lackingFiles(sources))
 	for _, key := range t.keys {
 		t.compare(&r, key, opt.Baseline)
 	}

@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
 	"bakeoff/judge/stats"
@@ -215,9 +216,10 @@ func (t *table) outcome(name string, e entry) *outcome {
 	}
 	o := c.sides[e.who]
 	if o == nil {
-		o = &outcome{}
+		o = &outcome{sources: map[int]bool{}}
 		c.sides[e.who] = o
 	}
+	o.sources[e.source] = true
 	if at := (position{e.source, e.Line, e.Turn}); e.Failed > 0 && !slices.Contains(o.counted, at) {
 		o.counted = append(o.counted, at)
 		o.failed += e.Failed
@@ -434,6 +436,44 @@ func (t *table) missing(r *Result) {
 			r.Missing = append(r.Missing, analysis.Missing{Contender: who, Cell: c.name, Reason: reason})
 		}
 	}
+}
+
+// lackingFiles warns about files without a result that other files of their contender have, unless they have no result
+// in common: then they are the parts of one run.
+func (t *table) lackingFiles(sources []Source) (out []string) {
+	for _, who := range t.contenders {
+		files := map[string]map[int]bool{} // that have a result in a cell
+		var cells []string
+		shares := map[int]bool{}
+		for _, c := range t.order {
+			o := c.sides[who]
+			if o == nil {
+				continue
+			}
+			files[c.name], cells = o.sources, append(cells, c.name)
+			for i := range o.sources {
+				shares[i] = shares[i] || len(o.sources) > 1
+			}
+		}
+		for i, s := range sources {
+			lacks := lists.Filter(cells, func(cell string) bool { return !files[cell][i] })
+			if !shares[i] || len(lacks) == 0 {
+				continue
+			}
+			text := cmp.Or(lacks[0], "what was measured")
+			if more := len(lacks) - 1; more > 0 {
+				text += " and " + unit.Count(more, "other cell")
+			}
+			out = append(out, fmt.Sprintf("%s has no result of %s, which another file of %s has. The run may be incomplete.",
+				s.Path, text, who))
+		}
+	}
+	const most = 5
+	if more := len(out) - most; more > 0 {
+		out = append(out[:most], fmt.Sprintf("%s have fewer results than others of their contender, too.",
+			unit.Count(more, "more file")))
+	}
+	return out
 }
 
 // differences lists the facts that contenders do not share.

@@ -185,8 +185,8 @@ func TestMissing(t *testing.T) {
 	}
 	// Only what has no number is left out.
 	for members, want := range map[string]string{
-		`"read": {"iops": NaN, "bw_bytes": 5, "total_ios": 3, "lat_ns": {"mean": 7}}, "write": {"iops": 10, "bw_bytes": 5}`: "" +
-			"read-bandwidth read-latency-mean write-throughput write-bandwidth",
+		`"read": {"iops": NaN, "bw_bytes": 5, "total_ios": 3, "lat_ns": {"mean": 7}}, ` +
+			`"write": {"iops": 10, "bw_bytes": 5}`: "read-bandwidth read-latency-mean write-throughput write-bandwidth",
 		`"read": {"iops": NaN, "bw_bytes": 0, "total_ios": 3}, "write": {"iops": 10, "bw_bytes": 5}`: "write-throughput " +
 			"write-bandwidth",
 		`"read": {"iops": 10, "bw_bytes": NaN, "total_ios": 3}, "write": {"iops": 10, "bw_bytes": 5}`: "read-throughput " +
