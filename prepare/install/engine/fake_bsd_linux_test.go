@@ -344,6 +344,6 @@ disk: /dev/wd0
 hostname: netbsd
 sets_dir: %s/sets
 sets: [base, etc, modules]
-ssh_keys: [ssh-ed25519 AAAA admin]
-users: [{name: anna, groups: [wheel], ssh_keys: [ssh-ed25519 AAAA anna]}]
+ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample admin]
+users: [{name: anna, groups: [wheel], ssh_keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample anna]}]
 `

@@ -25,6 +25,9 @@ import (
 // secretMark is in every secret of the tests.
 const secretMark = "hunter2"
 
+// hashMark looks like a hash of crypt(5).
+const hashMark = "$6$salt$" + secretMark + secretMark + secretMark + secretMark
+
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); fakes[name] != nil || bsdFakes[name] != nil {
 		os.Exit(fakeMain(name))

@@ -68,7 +68,7 @@ func newMachine(t *testing.T, disks int) *machine {
 	m.disk = m.disks[0]
 	m.blank()
 	for name, text := range map[string]string{"pool": secretMark + "-pool", "swap": secretMark + "-swap",
-		"root": "root:$6$" + secretMark, "anna": "anna:$6$" + secretMark, "zbm.EFI": "image of ZFSBootMenu"} {
+		"root": "root:" + hashMark, "anna": "anna:" + hashMark, "zbm.EFI": "image of ZFSBootMenu"} {
 		if err := os.WriteFile(m.dir+"/"+name, []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -246,8 +246,8 @@ swap_gib: 3
 desktop: true
 flatpak: true
 microcode: amd
-ssh_keys: ["ssh-ed25519 AAAA me"]
-zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s, ssh_keys: ["ssh-ed25519 AAAA menu"]}
+ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample me"]
+zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s, ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample menu"]}
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 users:
   - {name: anna, groups: [wheel], password: "file:%[1]s/anna"}
@@ -287,7 +287,8 @@ datasets:
   - {name: srv, mountpoint: /srv}
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 users:
-  - {name: anna, groups: [sudo], password: "file:%[1]s/anna", ssh_keys: ["ssh-ed25519 AAAA me"]}
+  - {name: anna, groups: [sudo], password: "file:%[1]s/anna",
+     ssh_keys: ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample me"]}
 `
 )
 

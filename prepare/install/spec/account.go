@@ -21,11 +21,14 @@ var systemNames = map[string][]string{
 	"netbsd-zfs": strings.Fields(`bin daemon games named news nobody ntpd operator postfix sshd toor uucp`),
 }
 
+// packageGroups are groups that packages of the base system make. Source: udev.postinst of Debian 12 and 13.
+var packageGroups = map[string][]string{"debian-zfs": {"input", "kvm", "render", "sgx"}}
+
 // ofSystem reports whether a name belongs to the system that a recipe installs. Names that begin with _ are those
 // of services.
 func ofSystem(recipe, name string) bool {
 	return name == "root" || strings.HasPrefix(name, "_") || strings.HasPrefix(name, "systemd-") ||
-		slices.Contains(systemNames[recipe], name)
+		slices.Contains(systemNames[recipe], name) || slices.Contains(packageGroups[recipe], name)
 }
 
 // administrators are the groups whose members may become root.
@@ -38,14 +41,14 @@ func HasGroup(recipe, name string) bool {
 }
 
 // users checks the accounts besides root.
-func (c checker) users(s *Spec, passwords bool, ref string) {
+func (c checker) users(s *Spec, passwords bool) {
 	seen := map[string]bool{}
 	for i, u := range s.Users {
 		n := strconv.Itoa(i)
 		name := []string{"users", n, "name"}
 		c.want(u.Name, user, "write a name of lower case letters", name...)
 		if passwords {
-			c.want(u.Password, secret, ref, "users", n, "password")
+			c.secret(u.Password, "users", n, "password")
 		} else if u.Password != "" {
 			c.Add(c.at([]string{"users", n, "password"}), "use ssh_keys", "NetBSD gets no passwords with this recipe")
 		}

@@ -78,7 +78,8 @@ func (c checker) arguments(s *Spec) {
 		at := []string{"kernel_args", strconv.Itoa(i)}
 		c.want(a, argument, "write an argument such as console=ttyS0", at...)
 		name, value, _ := strings.Cut(a, "=")
-		if r, ok := reservedArguments[name]; ok && (r.applies == nil || r.applies(s, value)) {
+		// The kernel takes - for _ in the names of its parameters.
+		if r, ok := reservedArguments[strings.ReplaceAll(name, "-", "_")]; ok && (r.applies == nil || r.applies(s, value)) {
 			c.Add(c.at(at), "leave it out", "kernel_args has %s: %s", name, r.why)
 		}
 	}

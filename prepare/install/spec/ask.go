@@ -25,7 +25,7 @@ type Question struct {
 
 var (
 	yesNo   = lazy.Compile(`^(yes|no)$`)
-	number  = lazy.Compile(`^[0-9]{1,5}$`)
+	number  = lazy.Compile(`^[1-9][0-9]{0,4}$`)
 	cpu     = lazy.Compile(`^(intel|amd)$`)
 	ciphers = lazy.Compile(`^(aes-256-gcm|off)$`)
 	libcs   = lazy.Compile(`^(glibc|musl)$`)
@@ -92,11 +92,11 @@ func Questions(recipe string) []Question {
 			when:    yes("hibernate"),
 		},
 		{
-			Key:     "swap_gib",
-			Text:    "GiB of swap; 0 is the RAM plus an eighth",
-			Default: "0",
-			shape:   number,
-			when:    yes("hibernate"),
+			Key:      "swap_gib",
+			Text:     "GiB of swap; without an answer, the RAM plus an eighth",
+			Optional: true,
+			shape:    number,
+			when:     yes("hibernate"),
 		},
 		{Key: "microcode", Text: "Microcode, intel or amd", Optional: true, shape: cpu},
 	}
@@ -111,7 +111,8 @@ func Questions(recipe string) []Question {
 	}
 	last := []Question{
 		{Key: "packages", Text: "More packages", Optional: true, shape: word, list: true},
-		{Key: "secrets.root", Text: "root:HASH, " + ref, Default: "prompt", shape: secret},
+		{Key: "secrets.root", Text: "root:HASH, with HASH of openssl passwd -6 or mkpasswd, " + ref,
+			 Default: "prompt", shape: secret},
 		{Key: "user.name", Text: "Name of a user", Optional: true, shape: user},
 		{
 			Key:     "user.groups",
@@ -121,7 +122,8 @@ func Questions(recipe string) []Question {
 			list:    true,
 			when:    hasUser,
 		},
-		{Key: "user.password", Text: "NAME:HASH of the user, " + ref, Default: "prompt", shape: secret, when: hasUser},
+		{Key: "user.password", Text: "NAME:HASH of the user, likewise, " + ref,
+			 Default: "prompt", shape: secret, when: hasUser},
 		{Key: "user.ssh_keys", Text: "Public SSH key of the user", Optional: true, shape: sshKey, when: hasUser},
 	}
 	switch recipe {
@@ -238,6 +240,12 @@ func (q Question) fits(text string) bool {
 		words = strings.Fields(text)
 	}
 	if q.shape == zone && !zoneExists(text) {
+		return false
+	}
+	if why, _ := keyFault(text); q.shape == sshKey && why != "" {
+		return false
+	}
+	if _, err := Command(text); q.shape == secret && err != nil {
 		return false
 	}
 	return !slices.ContainsFunc(words, func(w string) bool { return !q.shape.MatchString(w) })

@@ -60,10 +60,10 @@ var described = map[string]string{
 	"Archive.sha256":     "its digest",
 	"Secrets.pool":       "passphrase of the pool, 8 to 512 bytes",
 	"Secrets.swap":       "passphrase of the swap",
-	"Secrets.root":       "root:HASH, as chpasswd -e reads it",
+	"Secrets.root":       "root:HASH, as chpasswd -e reads it; HASH is from openssl passwd -6, or * for no password",
 	"User.name":          "the name",
 	"User.groups":        "its groups",
-	"User.password":      "reference to NAME:HASH, as chpasswd -e reads it",
+	"User.password":      "reference to NAME:HASH, as for secrets.root",
 	"User.ssh_keys":      "its public keys",
 }
 
@@ -88,8 +88,8 @@ func JSONSchema() []byte {
 		"Pool.autotrim":   enum("on", "off"), "Dataset.name": pattern(setName.String()),
 		"Dataset.mountpoint": pattern(mountpoint.String()),
 		"Spec.download_dir":  pattern(downloads.String()),
-		"Spec.swap_gib":      {"minimum": 0, "maximum": 1 << 16},
-		"Spec.esp_mib":       {"minimum": 0, "maximum": 1 << 16}, "Loader.sha256": pattern(digest.String()),
+		"Spec.swap_gib":      {"minimum": 1, "maximum": 1 << 16},
+		"Spec.esp_mib":       {"minimum": 260, "maximum": 1 << 16}, "Loader.sha256": pattern(digest.String()),
 		"Archive.sha256": pattern(digest.String()),
 		"Secrets.pool":   pattern(secret.String()), "Secrets.swap": pattern(secret.String()),
 		"Secrets.root": pattern(secret.String()), "User.password": pattern(secret.String()),

@@ -120,13 +120,15 @@ type User struct {
 var format = yamltree.Format{Name: "specification", Schema: Schema}
 
 var (
-	hostname   = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	word       = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	zone       = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID       = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
-	bsdDisk    = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
-	sshKey     = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
-	voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
+	hostname = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word     = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone     = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID     = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+#=@-]+|loop[0-9]+)$`)
+	bsdDisk  = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	sshKey   = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
+	// sshOptions finds a key after options.
+	sshOptions = lazy.Compile(`(^|[ "])(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ AAAA`)
+	voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts)$`)
 	// The package of the headers is called so, too.
 	debianKernel = lazy.Compile(`^linux-image-[a-z0-9][a-z0-9.+-]*$`)
 	user         = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
@@ -136,7 +138,7 @@ var (
 	fingerprint  = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
 	downloads    = lazy.Compile(`^(none|/[^\s\x00-\x1f"]+)$`)
 	path         = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
-	argument     = lazy.Compile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
+	argument     = lazy.Compile(`^[A-Za-z0-9_.][A-Za-z0-9_.-]*(=[A-Za-z0-9_.,:=/@+-]*)?$`)
 	base         = lazy.Compile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
 	archive      = lazy.Compile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
 	secret       = lazy.Compile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
@@ -266,7 +268,6 @@ func (s *Spec) fill() {
 }
 
 func (c checker) check(s *Spec) {
-	const ref = "write prompt, file:PATH or command:ARGV; never the secret itself"
 	if s.Schema == "" && !c.mistyped(yamltree.Scalar, "schema") {
 		c.Add(c.root.Position, "begin with schema: "+Schema, "schema is missing")
 	}
@@ -281,30 +282,38 @@ func (c checker) check(s *Spec) {
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
 	c.kernel(s)
 	for i, p := range s.Packages {
-		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
-		if s.Recipe == "void-zfs" && (p == "linux" || p == "linux-headers") {
-			c.Add(c.at([]string{"packages", strconv.Itoa(i)}), "leave it out; kernel chooses the kernel",
+		at := []string{"packages", strconv.Itoa(i)}
+		c.want(p, word, "write the name of a package", at...)
+		switch {
+		case s.Recipe == "void-zfs" && tooNew(strings.TrimSuffix(p, "-headers")):
+			c.Add(c.at(at), "leave it out; kernel chooses the kernel",
 				"packages has %s, whose next version may be too new for ZFS", p)
+		case s.Recipe == "debian-zfs" && strings.HasSuffix(p, "-"):
+			c.Add(c.at(at), "leave it out, or write its name without -",
+				"packages has %s: apt takes - at the end for a request to remove the package", yamltree.Show(p))
 		}
 	}
 	c.keys(s.SSHKeys, "ssh_keys")
 	switch s.Recipe {
 	case "netbsd-zfs":
-		c.users(s, false, ref)
+		c.users(s, false)
 		c.netbsd(s)
 	case "void-zfs", "debian-zfs":
-		c.users(s, true, ref)
-		c.linux(s, ref)
+		c.users(s, true)
+		c.linux(s)
 	}
 }
+
+// tooNew reports whether a package of Void follows the newest series of Linux, which ZFS may not support yet.
+func tooNew(name string) bool { return name == "linux" || name == "linux-mainline" }
 
 // kernel checks the package of the kernel. Its headers have a name that follows from it.
 func (c checker) kernel(s *Spec) {
 	switch {
 	case s.Kernel == "":
-	case s.Recipe == "void-zfs" && s.Kernel == "linux":
+	case s.Recipe == "void-zfs" && tooNew(s.Kernel):
 		c.Add(c.at([]string{"kernel"}), "use linux-lts or a series such as linux6.12",
-			"kernel is linux, whose next version may be too new for ZFS")
+			"kernel is %s, whose next version may be too new for ZFS", s.Kernel)
 	case s.Recipe == "void-zfs":
 		c.want(s.Kernel, voidKernel, "write a package such as linux-lts or linux6.12", "kernel")
 	case s.Recipe == "debian-zfs":
@@ -314,14 +323,8 @@ func (c checker) kernel(s *Spec) {
 	}
 }
 
-func (c checker) keys(all []string, at ...string) {
-	for i, k := range all {
-		c.want(k, sshKey, "write a public key such as ssh-ed25519 AAAA… name", append(slices.Clone(at), strconv.Itoa(i))...)
-	}
-}
-
 // linux checks what void-zfs and debian-zfs have in common.
-func (c checker) linux(s *Spec, ref string) {
+func (c checker) linux(s *Spec) {
 	c.want(s.Disk, byID, remedies[byID], "disk")
 	if s.MirrorDisk != "" {
 		c.want(s.MirrorDisk, byID, remedies[byID], "mirror_disk")
@@ -340,21 +343,20 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.MirrorKey, fingerprint, "write 16 pairs of hexadecimal digits with colons, as in the names of the files "+
 			"in /var/db/xbps/keys", "mirror_key")
 	default:
-		c.want(s.MirrorKey, keyFile, remedies[keyFile], "mirror_key")
+		c.file(s, s.MirrorKey, keyFile, remedies[keyFile], "mirror_key")
 	}
 	if s.Downloads != "" {
-		c.want(s.Downloads, downloads, "write a folder of the installing system, or none", "download_dir")
+		c.file(s, s.Downloads, downloads, "write a folder of the installing system, or none", "download_dir")
 	}
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
 	c.arguments(s)
-	c.archive(s.Recipe, "base", s.Base, base, "write the path of an archive of mmdebstrap, NAME.tar or NAME.tar.zst")
-	c.archive(s.Recipe, "modules", s.Modules, archive, "write the path of an archive that dkms mktarball made, "+
+	c.archive(s, "base", s.Base, base, "write the path of an archive of mmdebstrap, NAME.tar or NAME.tar.zst")
+	c.archive(s, "modules", s.Modules, archive, "write the path of an archive that dkms mktarball made, "+
 		"zfs-VERSION.dkms.tar.gz")
-	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
-		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
-	} else if s.SwapGiB > 0 && s.Secrets.Swap == "" && !s.Hibernate {
+	c.size(1, "swap_gib")
+	if s.SwapGiB > 0 && s.Secrets.Swap == "" && !s.Hibernate {
 		c.Add(c.at([]string{"swap_gib"}), "give secrets.swap, or leave it out",
 			"swap_gib is %d, but without secrets.swap the system has no swap", s.SwapGiB)
 	}
@@ -362,15 +364,13 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Recipe == "debian-zfs" && s.Release == "trixie" && s.Bootloader.File == "" {
 		least = 1024 // two or three unified kernel images must fit during an update
 	}
-	if s.ESPMiB != 0 && (s.ESPMiB < least || s.ESPMiB > 1<<16) {
-		c.Add(c.at([]string{"esp_mib"}), fmt.Sprintf("write %d to 65536, or leave it out", least), "esp_mib is %d", s.ESPMiB)
-	}
+	c.size(least, "esp_mib")
 	if s.Recipe == "debian-zfs" {
 		c.oneOf(s.Release, []string{"bookworm", "trixie"}, "release")
 	}
 	const zbm = "zfsbootmenu"
 	if s.Recipe != "debian-zfs" || s.Bootloader.File != "" {
-		c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
+		c.file(s, s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
 		c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
 	}
 	if s.Firmware != "" {
@@ -399,7 +399,7 @@ func (c checker) linux(s *Spec, ref string) {
 	}
 	c.pool(s)
 	c.datasets(s)
-	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
+	c.secret(s.Secrets.Root, "secrets", "root")
 	c.oneOf(s.Encryption, []string{"aes-256-gcm", "off"}, "encryption")
 	if s.Plain() {
 		if s.Secrets.Pool != "" {
@@ -407,10 +407,10 @@ func (c checker) linux(s *Spec, ref string) {
 				"a pool that is not encrypted has no passphrase")
 		}
 	} else {
-		c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
+		c.secret(s.Secrets.Pool, "secrets", "pool")
 	}
 	if s.Hibernate || s.Secrets.Swap != "" {
-		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
+		c.secret(s.Secrets.Swap, "secrets", "swap")
 	}
 	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak, "libc": s.Libc == "musl"} {
 		if set && s.Recipe != "void-zfs" {
@@ -421,8 +421,8 @@ func (c checker) linux(s *Spec, ref string) {
 
 func (c checker) netbsd(s *Spec) {
 	c.want(s.Disk, bsdDisk, "write a disk such as /dev/wd0", "disk")
-	c.want(s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512, or with mirror gets them",
-		"sets_dir")
+	c.file(s, s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512, or with mirror gets "+
+		"them", "sets_dir")
 	if s.Mirror != "" {
 		c.want(s.Mirror, url, "write an address such as https://cdn.netbsd.org/pub/NetBSD", "mirror")
 	}
@@ -461,14 +461,26 @@ func (c checker) netbsd(s *Spec) {
 	}
 }
 
+// size checks a size that may be left out. Some readers of YAML take a number that begins with 0 for an octal one.
+func (c checker) size(least int, key string) {
+	n, there := c.find([]string{key})
+	got, err := strconv.Atoi(n.Text)
+	if !there || n.Kind != yamltree.Scalar || err != nil { // Decode has reported what is no number
+		return
+	}
+	if got < least || got > 1<<16 || n.Text[0] == '0' {
+		c.Add(n.Position, fmt.Sprintf("write %d to 65536, or leave it out", least), "%s is %s", key, n.Text)
+	}
+}
+
 // archive checks a file of Debian that takes the place of work.
-func (c checker) archive(recipe, key string, a Archive, pattern *lazy.Regexp, fix string) {
+func (c checker) archive(s *Spec, key string, a Archive, pattern *lazy.Regexp, fix string) {
 	if a == (Archive{}) {
 		return
 	}
-	c.want(a.File, pattern, fix, key, "file")
+	c.file(s, a.File, pattern, fix, key, "file")
 	c.want(a.SHA256, digest, "write 64 hexadecimal digits", key, "sha256")
-	if recipe != "debian-zfs" {
+	if s.Recipe != "debian-zfs" {
 		c.Add(c.at([]string{key}), "leave it out", "%s is for debian-zfs only", key)
 	}
 }

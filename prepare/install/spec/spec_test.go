@@ -8,6 +8,12 @@ import (
 	"testing"
 )
 
+// Public keys of SSH.
+const (
+	rsa     = "ssh-rsa AAAAB3NzaC1yc2EAAAADAQAB"
+	ed25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample"
+)
+
 // TestMistakes finds all mistakes at once, with lines, and shows no secret.
 func TestMistakes(t *testing.T) {
 	src := `recipe: void-zsf
@@ -90,7 +96,7 @@ func TestAsk(t *testing.T) {
 	given := map[string]string{
 		"disk": "/dev/disk/by-id/ata-X_1", "destroy": "gpt PMBR", "hostname": "box",
 		"zfsbootmenu.file": "/root/zbm.EFI", "zfsbootmenu.sha256": strings.Repeat("a", 64), "hibernate": "yes",
-		"ssh_keys": "ssh-rsa AAAA", "user.name": "anna", "user.ssh_keys": "ssh-ed25519 AAAA a'b", "packages": "vim",
+		"ssh_keys": rsa, "user.name": "anna", "user.ssh_keys": ed25519 + " a'b", "packages": "vim",
 		"secrets.swap": "command:op read 'x'",
 	}
 	for _, recipe := range Recipes {
@@ -124,7 +130,7 @@ func TestAsk(t *testing.T) {
 // TestAskDefaults takes defaults that depend on the recipe and on other answers.
 func TestAskDefaults(t *testing.T) {
 	given := map[string]string{"disk": "/dev/disk/by-id/ata-X_1", "hostname": "box", "libc": "musl", "user.name": "anna",
-		"ssh_keys": "ssh-rsa AAAA", "zfsbootmenu.file": "/root/zbm.EFI", "zfsbootmenu.sha256": strings.Repeat("a", 64)}
+		"ssh_keys": rsa, "zfsbootmenu.file": "/root/zbm.EFI", "zfsbootmenu.sha256": strings.Repeat("a", 64)}
 	for recipe, want := range map[string]string{
 		"void-zfs":   "mirror: 'https://repo-default.voidlinux.org/current/musl'\n",
 		"debian-zfs": "groups: ['sudo', 'audio', 'video']\n",
@@ -152,7 +158,7 @@ func TestAskDefaults(t *testing.T) {
 
 // TestAskTooMuch: answers are read by their place, so that one too many was meant for another question.
 func TestAskTooMuch(t *testing.T) {
-	answers := "/dev/wd0\n\nbox\n\n\n\n\nssh-rsa AAAA\n\n\n\n"
+	answers := "/dev/wd0\n\nbox\n\n\n\n\nssh-rsa AAAAB3NzaC1yc2EAAAADAQAB\n\n\n\n"
 	if _, err := Ask("netbsd-zfs", strings.NewReader(answers+"\n\n"), io.Discard, false); err != nil {
 		t.Error(err)
 	}
@@ -166,7 +172,7 @@ func TestAskTooMuch(t *testing.T) {
 // TestNetBSD refuses what the recipe would ignore.
 func TestNetBSD(t *testing.T) {
 	const text = "schema: bakeoff/install/v1\nrecipe: netbsd-zfs\ndisk: /dev/wd0\nhostname: box\nsets_dir: /sets\n" +
-		"ssh_keys: [ssh-rsa AAAA]\n"
+		"ssh_keys: [" + rsa + "]\n"
 	if _, err := Parse("f", []byte(text+"mirror: https://cdn.netbsd.org/pub/NetBSD\n")); err != nil {
 		t.Error(err)
 	}
@@ -189,9 +195,16 @@ func TestKernels(t *testing.T) {
 		"mirror: https://repo.example/current\nsecrets: {pool: prompt, root: prompt}\n" +
 		"zfsbootmenu: {file: /zbm.EFI, sha256: 0000000000000000000000000000000000000000000000000000000000000000}\n"
 	debian := strings.Replace(void, "void-zfs", "debian-zfs", 1)
+	named := strings.Replace(void, "loop0", "disk/by-id/usb-A#1=2@3-0:0", 1)
 	for text, want := range map[string]string{
-		void + "kernel: linux6.12": "", void + "kernel: linux-mainline": "", void + "packages: [linux-firmware]": "",
+		void + "kernel: linux6.12": "", void + "packages: [linux-firmware]": "",
 		debian + "kernel: linux-image-cloud-amd64": "", debian + "packages: [linux-perf]": "",
+		named:                           "",
+		void + "kernel: linux-mainline": "kernel is linux-mainline, whose next version may be too new",
+		void + "packages: [linux-mainline-headers]":       "packages has linux-mainline-headers",
+		debian + "packages: [g++, memtest86+]":            "",
+		void + "packages: [nano+, vim-]":                  "",
+		debian + "packages: [nano, vim-]":                 `packages has "vim-": apt takes - at the end for a request`,
 		void + "kernel: linux":                            "too new for ZFS; use linux-lts",
 		void + "kernel: linux-headers":                    "kernel is not valid",
 		void + "packages: [vim, linux]":                   "packages has linux, whose next version may be too new for ZFS",
@@ -236,7 +249,11 @@ func TestWords(t *testing.T) {
 		{"article", "release: trixie", "Void Linux has no releases"},
 		{"debian13", "keymap: de", ""}, {"debian13", "keymap: de-latin1", ""}, {"debian13", "keymap: fr_CH", ""},
 		{"debian13", "keymap: qwertz", "f:13:9: keymap is not valid; write a layout of XKB such as us or de, or a keymap"},
-		{"grub", "keymap: de_DE", "keymap is not valid"}, {"debian12", "swap_gib: 0", ""},
+		{"grub", "keymap: de_DE", "keymap is not valid"},
+		{"debian12", "swap_gib: 0", "f:14:11: swap_gib is 0; write 1 to 65536, or leave it out"},
+		{"debian13", "swap_gib: 24", ""}, {"debian13", "swap_gib: 030", "swap_gib is 030; write 1 to 65536"},
+		{"debian13", "esp_mib: 0", "esp_mib is 0; write 1024 to 65536, or leave it out"},
+		{"debian13", "esp_mib: 02000", "is 02000"},
 		{"debian12", "swap_gib: 8", "f:14:11: swap_gib is 8, but without secrets.swap the system has no swap"},
 		{"debian12", "swap_gib: 99999999999999999999", `swap_gib is "99999999999999999999"; write a whole number`}} {
 		src, err := os.ReadFile("../plan/testdata/" + c[0] + ".yaml")
@@ -264,7 +281,8 @@ func TestSystemNames(t *testing.T) {
 		{"debian13", "nobody", "of the system"}, {"debian13", "sudo", "of the system"}, {"debian13", "_apt", "of the system"},
 		{"debian13", "systemd-network", "of the system"}, {"debian13", "root", "of the system"},
 		{"debian13", "wheel", ""}, {"debian13", "guest", ""},
-		{"article", "wheel", "of the system"}, {"article", "www-data", ""},
+		{"article", "wheel", "of the system"}, {"article", "www-data", ""}, {"article", "kvm", "of the system"},
+		{"debian13", "kvm", "of the system"}, {"debian13", "render", "of the system"}, {"debian13", "sgx", "of the system"},
 	} {
 		src, err := os.ReadFile("../plan/testdata/" + c.file + ".yaml")
 		if err != nil {
@@ -316,6 +334,8 @@ func TestArguments(t *testing.T) {
 		{"zfsforce=1", "damage it"}, {"zfsforce=off", ""}, {"zfs_force=No", "damage it"}, {"zfs_force=false", "damage it"},
 		{"rd.luks=f", "the swap would stay closed"}, {"rd.luks=False", "the swap would stay closed"},
 		{"rd.luks.crypttab=no", "crypttab opens the swap"}, {"luks.crypttab=0", "crypttab opens the swap"},
+		{"usb-storage.quirks=0bda:9210:u", ""}, {"-x", "kernel_args.0 is not valid"},
+		{"module-blacklist=zfs", "needs this module"}, {"spl.spl-hostid=1", "the pool is not imported"},
 		{"luks.crypttab=yes", ""}, {"rd.luks.name=dead=x", "crypttab opens the swap, and names it"},
 		{"module.sig_enforce=N", ""}, {"noinitrd", "the initial RAM disk mounts the root"},
 		{"lockdown=integrity", "no key that the kernel trusts"}, {"module.sig_enforce", "refuse the module of ZFS"},
@@ -429,4 +449,93 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("accepted %+v", s)
 		}
 	})
+}
+
+// TestCommand splits the command of a secret as a shell does, and refuses what only a shell understands.
+func TestCommand(t *testing.T) {
+	src, err := os.ReadFile("../plan/testdata/debian13.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ ref, want string }{
+		{`command:echo "correct horse" it\'s`, "echo|correct horse|it's"}, {"command:op read 'a  $b'", "op|read|a  $b"},
+		{"prompt", ""}, {"command: ", "the command is empty"}, {"command:''", "the command is empty"},
+		{"command:echo $HOME", "only a shell replaces variables"}, {"command:cat $PWD/x", "only a shell replaces"},
+		{"command:cat ~/x", "only a shell replaces variables"}, {"command:echo 'a", "only a shell understands"},
+		{"command:cat x | head", "only a shell understands the command"}, {"command:echo $(cat x)", "only a shell"},
+	} {
+		words, err := Command(c.ref)
+		if got := strings.Join(words, "|"); got != c.want && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %q, %v", c.ref, words, err)
+		}
+		text := strings.Replace(string(src), "pool: prompt", "pool: '"+strings.ReplaceAll(c.ref, "'", "''")+"'", 1)
+		if _, perr := Parse("f", []byte(text)); (perr == nil) != (err == nil) ||
+			err != nil && !strings.Contains(perr.Error(), "secrets.pool is not valid: "+c.want) {
+			t.Errorf("%s: %v", c.ref, perr)
+		}
+	}
+}
+
+// TestHidden refuses files that the mounts of the new system would hide while the plan still needs them.
+func TestHidden(t *testing.T) {
+	digest := ", sha256: " + strings.Repeat("0", 64) + "}"
+	for _, c := range [][3]string{
+		{"debian13", "download_dir: /mnt", "f:13:15: download_dir is below /mnt, where the new system is mounted; put"},
+		{"debian13", "download_dir: /mnt/../mnt/x", "download_dir is below /mnt"},
+		{"debian13", "download_dir: //mnt//x", "/mnt"},
+		{"debian13", "download_dir: /mnt2", ""}, {"debian13", "download_dir: /srv/mnt", ""},
+		{"debian13", "base: {file: /mnt/usb/base.tar" + digest, "base.file is below /mnt"},
+		{"debian13", "modules: {file: /x/../mnt/zfs-2.3.9.dkms.tar.gz" + digest, "modules.file is below /mnt"},
+		{"debian13", "zfsbootmenu: {file: /mnt/zbm.EFI" + digest, "zfsbootmenu.file is below /mnt"},
+		{"debian13", "mirror_key: /mnt/usb/m.asc", "mirror_key is below /mnt"},
+		{"debian13", "mirror_key: /media/m.asc", ""},
+	} {
+		src, err := os.ReadFile("../plan/testdata/" + c[0] + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Parse("f", []byte(string(src)+c[1]+"\n"))
+		if (err == nil) != (c[2] == "") || err != nil && (!strings.Contains(err.Error(), c[2]) ||
+			strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v, want %q", c[1], err, c[2])
+		}
+	}
+	src, err := os.ReadFile("../plan/testdata/netbsd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]bool{"/altroot/sets": true, "/mnt/efi": true, "/mnt/sets": false} {
+		text := strings.Replace(string(src), "sets_dir: /sets", "sets_dir: "+dir, 1)
+		_, err = Parse("f", []byte(text))
+		if (err != nil) != want {
+			t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// TestKeys refuses what the SSH server would not accept in authorized_keys.
+func TestKeys(t *testing.T) {
+	src, err := os.ReadFile("../plan/testdata/netbsd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(string(src), "ssh_keys:")
+	for key, want := range map[string]string{
+		ed25519: "", ed25519 + " me": "", rsa: "",
+		"ssh-dss AAAAB3NzaC1kc3MAAACBAP":                             "ssh_keys.0 is a DSA key (ssh-dss), which OpenSSH does",
+		strings.Replace(ed25519, "ssh-ed25519", "ssh-rsa", 1):        "begins with ssh-rsa, but its data is of another type",
+		"ssh-ed25519-cert-v01@openssh.com AAAAIHNzaC1lZDI1NTE5LWNlc": "is a certificate",
+		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5":                           "its data ends too early",
+		"ssh-ed25519 AAAAC3Nz":                                       "its data ends too early",
+		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExampl":                "its base64 text is damaged or cut off",
+		`from="192.0.2.1" ` + ed25519:                                "has options before the key",
+		`restrict,command="a b" ` + ed25519 + " me":                  "does not support; write the key alone, and add",
+		"cert-authority " + ed25519:                                  "has options before the key",
+		"x":                                                          "ssh_keys.0 is not valid; write a public key",
+	} {
+		_, err := Parse("f", []byte(head+"ssh_keys: ['"+key+"']\n"))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
 }
