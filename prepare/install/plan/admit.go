@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
 	"bakeoff/prepare/install/spec"
 )
@@ -229,7 +230,28 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 		least += bootGiB * gib
 	}
 	if d.Size < least {
-		r.add("choose a larger disk", "%s is too small for %d GiB of swap and 8 GiB of pool", d.Path, swapGiB)
+		what := "a pool of 8 GiB"
+		if swapGiB > 0 {
+			what = fmt.Sprintf("%d GiB of swap and %s", swapGiB, what)
+		}
+		r.add("choose a larger disk", "%s is too small for %s", d.Path, what)
+		return
+	}
+	r.reserved(s, d, d.Size-least+minPool)
+}
+
+// reserved refuses reservations that zfs create would refuse after the disk was wiped. room is what the pool gets at
+// most.
+func (r *refusals) reserved(s *spec.Spec, d Disk, room int64) {
+	all := append([]spec.Dataset{{Name: "the pool", Properties: s.Pool.Properties}}, s.Datasets...)
+	for _, set := range all {
+		for _, name := range []string{"reservation", "refreservation"} {
+			value := set.Properties[name]
+			if n, ok := spec.Bytes(value); ok && n > float64(room) {
+				r.add("choose a smaller one", "the %s of %s is %s, and the pool on %s gets only %s", name, set.Name, value,
+					d.Path, unit.Bytes(room>>30<<30))
+			}
+		}
 	}
 }
 

@@ -138,3 +138,15 @@ func TestNamesakeOfHibernated(t *testing.T) {
 		}
 	}
 }
+
+// TestZFSVersions finds the version of the rescue system in the texts that facts may have.
+func TestZFSVersions(t *testing.T) {
+	for text, want := range map[string]string{"zfs-2.1.5-1ubuntu6~22.04.4": "OpenZFS 2.1.5, which does not know",
+		"v2.0.7-1": "OpenZFS 2.0.7, which does not know", "zfs-2.2.2-0ubuntu9": ""} {
+		s, _ := article(t)
+		_, err := New(s, factsWith(t, `"zfs": "2.3.4"`, `"zfs": "`+text+`"`))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -122,6 +122,8 @@ type Plan struct {
 	Steps   []Step            `json:"steps"`
 	After   []string          `json:"after,omitempty"` // read these when the last step is done
 	Hash    string            `json:"hash"`
+	// Advice is what the specification may have forgotten. The hash does not cover it, and JSON lacks it.
+	Advice []string `json:"-"`
 }
 
 // New makes a plan. Its error holds every reason why the target is refused.
@@ -151,6 +153,7 @@ func New(s *spec.Spec, t Target) (*Plan, error) {
 		return nil, err
 	}
 	p.Hash = p.computeHash()
+	r.advise()
 	return p, nil
 }
 
@@ -218,6 +221,17 @@ func (r *recipe) addNotes() {
 	if r.spec.Recipe == "netbsd-zfs" {
 		return
 	}
+	if r.spec.Keymap != "us" && r.menu() && !r.spec.Plain() {
+		r.Notes = append(r.Notes, "ZFSBootMenu may ask for the passphrase with the layout us instead of "+r.spec.Keymap+
+			": choose one that you can type with both")
+	}
+	if all := r.Drives(); len(all) == 2 {
+		lost := all[0].Size - all[1].Size
+		if lost = max(lost, -lost); lost >= gib {
+			r.Notes = append(r.Notes, "the disks of the mirror differ in size: "+unit.Bytes(lost>>20<<20).String()+
+				" of the larger one stay unused")
+		}
+	}
 	if r.target.ZFS == "" {
 		r.Notes = append(r.Notes, "it is unknown which OpenZFS the rescue system has; one without the features of "+
 			r.spec.FeatureSet()+" fails after the disk was wiped")
@@ -233,6 +247,18 @@ func (r *recipe) addNotes() {
 		r.Notes = append(r.Notes, "no EFI variables: "+fallback)
 	case !r.entries():
 		r.Notes = append(r.Notes, fallback)
+	}
+}
+
+// advise says what the specification may have forgotten.
+func (r *recipe) advise() {
+	if r.spec.Recipe != "debian-zfs" || r.spec.Base.File != "" || slices.Contains(r.spec.Packages, "sudo") {
+		return
+	}
+	for _, u := range r.spec.Users {
+		if slices.Contains(u.Groups, "sudo") {
+			r.Advice = append(r.Advice, u.Name+" is in the group sudo, but nothing installs the program: add sudo to packages")
+		}
 	}
 }
 
@@ -279,7 +305,7 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "%s %s, serial number %s\n", []string{p.Recipe + " on", "mirrored on"}[i], d.ByID, d.Serial)
 	}
 	fmt.Fprintf(&b, "plan %s\n", p.Hash)
-	for _, n := range p.Notes {
+	for _, n := range slices.Concat(p.Notes, p.Advice) {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	b.WriteString("Each step needs the step before it.\n")

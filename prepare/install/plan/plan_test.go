@@ -264,6 +264,7 @@ func TestUnknownFacts(t *testing.T) {
 			"made, the firmware starts EFI/BOOT/BOOTX64.EFI"},
 		{`"secure_boot": false`, `"secure_boot": null`, "it is unknown whether Secure Boot is on"},
 		{`"blkid": {}`, `"blkid": null`, "it is unknown whether another disk has a pool called zroot"},
+		{`"zfs": "2.3.4"`, `"zfs": "unknown"`, "it is unknown which OpenZFS the rescue system has"},
 		{`"zfs": "2.3.4"`, ``, "it is unknown which OpenZFS the rescue system has"},
 	} {
 		notes := strings.Join(mustPlan(t, s, with(c[0], c[1])).Notes, "\n")
@@ -322,6 +323,33 @@ func TestProperties(t *testing.T) {
 	}
 }
 
+// TestNotes says what the specification may have forgotten, and what its reader may not expect.
+func TestNotes(t *testing.T) {
+	for _, c := range []struct {
+		system, want string
+		shown        bool
+		change       func(*spec.Spec, *Target)
+	}{
+		{"article", "may ask for the passphrase with the layout us instead of de-latin1", true,
+			func(s *spec.Spec, _ *Target) { s.Keymap = "de-latin1" }},
+		{"article", "with the layout us", false, func(*spec.Spec, *Target) {}},
+		{"debian13", "with the layout us", false, func(s *spec.Spec, _ *Target) { s.Keymap = "de" }},
+		{"mirror", "the disks of the mirror differ in size: 936GiB of the larger one stay unused", true,
+			func(_ *spec.Spec, t *Target) { t.Disks[1].Size += 936 << 30 }},
+		{"mirror", "differ in size", false, func(_ *spec.Spec, t *Target) { t.Disks[1].Size -= 1 << 20 }},
+		{"debian13", "anna is in the group sudo, but nothing installs the program: add sudo", true,
+			func(*spec.Spec, *Target) {}},
+		{"debian13", "is in the group sudo", false, func(s *spec.Spec, _ *Target) { s.Packages = []string{"sudo"} }},
+		{"debian13", "is in the group sudo", false, func(s *spec.Spec, _ *Target) { s.Base.File = "/base.tar" }},
+	} {
+		s, facts := golden(t, c.system)
+		c.change(s, &facts)
+		if text := mustPlan(t, s, facts).String(); strings.Contains(text, c.want) != c.shown {
+			t.Errorf("%s: %q is there: %v", c.system, c.want, !c.shown)
+		}
+	}
+}
+
 // TestRefusals refuses a target for each reason, with what to do.
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*spec.Spec, *Target){
@@ -377,7 +405,18 @@ func TestRefusals(t *testing.T) {
 		"to have EFI variables": func(s *spec.Spec, t *Target) {
 			s.Bootloader.SSHKeys, t.EFIVars = []string{"ssh-ed25519 A"}, false
 		},
-		"sectors of 520 bytes": func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
+		"the reservation of the pool is 5T, and the pool on /dev/nvme0n1 gets only 912GiB": func(s *spec.Spec, _ *Target) {
+			s.Pool.Properties = map[string]string{"reservation": "5T"}
+		},
+		"the refreservation of srv is 1t": func(s *spec.Spec, _ *Target) {
+			s.Datasets = []spec.Dataset{{Name: "srv", Properties: map[string]string{"refreservation": "1t"}}}
+		},
+		"is too small for a pool of 8 GiB": func(s *spec.Spec, t *Target) {
+			*s = spec.Spec{Recipe: "netbsd-zfs", Disk: s.Disk}
+			t.Disks[0].Size = 6 << 30
+		},
+		"too small for 18 GiB of swap and a pool of 8 GiB": func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
+		"sectors of 520 bytes":                             func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)
 		change(s, &facts)

@@ -6,9 +6,13 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/prepare/install/installed"
 )
+
+// zfsVersion finds the version in what zfs version prints, such as zfs-2.1.5-1ubuntu6.
+var zfsVersion = lazy.Compile(`[0-9]+(\.[0-9]+)+`)
 
 // Target is what a plan needs to know of the machine that gets the system.
 type Target struct {
@@ -63,7 +67,7 @@ func (t Target) unknown(fact string) bool { return slices.Contains(t.Unknown, fa
 func TargetOf(s installed.System) Target {
 	t := Target{RAM: (s.RAMBytes + gib - 1) / gib * gib, EFI: s.Firmware.Mode == "uefi",
 		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot, Arch: s.OS.Arch,
-		ZFS: s.Tools["zfs"]}
+		ZFS: zfsVersion.FindString(s.Tools["zfs"])}
 	for _, fact := range []struct {
 		name  string
 		known bool

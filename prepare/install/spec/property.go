@@ -39,6 +39,16 @@ var (
 	size   = lazy.Compile(`^(none|[1-9][0-9]{0,15}(\.[0-9]{1,3})?[KMGTPkmgtp]?)$`)
 )
 
+// Bytes returns the size that a value of a property such as quota names; ok is false for none and other words.
+func Bytes(value string) (n float64, ok bool) {
+	if !size.MatchString(value) || value == "none" {
+		return 0, false
+	}
+	unit := strings.IndexByte("KMGTP", strings.ToUpper(value)[len(value)-1])
+	n, _ = strconv.ParseFloat(strings.TrimRight(value, "KMGTPkmgtp"), 64) // which size matches
+	return n * float64(int64(1)<<(10*(unit+1))), true
+}
+
 // unsuitable are the properties that would stop the installation after the disk was wiped, and those that the
 // recipes or other keys set.
 var unsuitable = map[string]string{"encryption": "the pool is encrypted as a whole",
