@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -108,7 +109,7 @@ func (a *commands) confirmPlan(p *plan.Plan, hash string) error {
 		serials = append(serials, d.Serial)
 	}
 	fmt.Fprintf(a.Err, "%d steps\nplan %s\n", len(p.Steps), p.Hash)
-	for _, n := range p.Notes {
+	for _, n := range slices.Concat(p.Notes, p.Advice) {
 		fmt.Fprintf(a.Err, "note: %s\n", safetext.Line(n))
 	}
 	seen := map[string]bool{}
@@ -189,8 +190,8 @@ func (a *commands) promptSecret(name string) ([]byte, error) {
 		return nil, fault.New(fault.Invalid, "bakeoff cannot ask for a secret: standard input is not a terminal")
 	}
 	var all [2][]byte
-	for i, text := range []string{"Secret %s: ", "Secret %s again: "} {
-		fmt.Fprintf(a.Err, text, safetext.Line(name))
+	for i, text := range []string{"Secret %s (%s): ", "Secret %s again (%s): "} {
+		fmt.Fprintf(a.Err, text, safetext.Line(name), safetext.Line(engine.SecretForm(name)))
 		b, err := term.ReadPassword(int(f.Fd()))
 		fmt.Fprintln(a.Err)
 		if err != nil {

@@ -83,16 +83,8 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return err
 	}
 	for name, ref := range e.Plan.Secrets {
-		value, err := e.Secrets.get(name, ref)
-		if err != nil {
+		if _, err := e.Secrets.get(name, ref); err != nil {
 			return err
-		}
-		if n := len(value); name == "pool" && (n < 8 || n > 512) {
-			return fault.WithFix(fault.New(fault.Invalid, "the passphrase of the pool has an unsuitable length: %d bytes", n),
-				"choose one of 8 to 512 bytes")
-		}
-		if bytes.ContainsAny(value, "\n\x00") {
-			return fault.New(fault.Invalid, "the secret %s has more than one line", name)
 		}
 	}
 	return nil

@@ -225,14 +225,21 @@ func TestSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	long := strings.Repeat("a", maxSecret)
+	for name, text := range map[string]string{"crlf": "two words\r\n", "long": long, "longer": long + "b"} {
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	s := &Secrets{}
-	for ref, want := range map[string]string{"file:" + dir + "/good": "two words", "command:echo a b": "a b"} {
+	for ref, want := range map[string]string{"file:" + dir + "/good": "two words", "command:echo a b": "a b",
+		"file:" + dir + "/crlf": "two words", "file:" + dir + "/long": long, `command:printf %s "a  b"`: "a  b"} {
 		if got, err := s.get(ref, ref); err != nil || string(got) != want {
 			t.Errorf("%s gave %q, %v", ref, got, err)
 		}
 	}
 	for ref, want := range map[string]string{"file:" + dir + "/open": "chmod 600", "prompt": "not a terminal",
-		"command:true": "empty"} {
+		"file:" + dir + "/longer": "longer than 4096 bytes", "command: ": "the command is empty", "command:true": "empty"} {
 		_, err := s.get(ref, ref)
 		if err == nil || !strings.Contains(err.Error()+fault.Fix(err), want) {
 			t.Errorf("%s gave %v", ref, err)
@@ -240,5 +247,28 @@ func TestSecrets(t *testing.T) {
 	}
 	if got := s.scrub("it is two words."); strings.Contains(got, "two") {
 		t.Errorf("%q shows a secret", got)
+	}
+}
+
+// TestUsable refuses secrets with which nobody could open the pool or log in, and shows none of them.
+func TestUsable(t *testing.T) {
+	const hash = "$6$salt$0123456789abcdefghijklmnopqrstuvwxyz"
+	for _, c := range [][3]string{{"pool", "hunter2 hunter2", ""}, {"pool", "hunter2", "length: 7 bytes"},
+		{"pool", "hunter2\rhunter2", "has a control character"}, {"pool", "hunter2\nhunter2", "has more than one line"},
+		{"swap", "hunter2\x00", "has a control character"}, {"swap", "\r", "has a control character"}, {"swap", "ü", ""},
+		{"root", "root:" + hash, ""}, {"root", "root:*", ""}, {"root", "root:!", ""}, {"root", "root:!" + hash, ""},
+		{"root", "root:$y$j9T$salt./$" + hash[9:], ""}, {"root", "root:$2b$12$" + hash[8:], ""},
+		{"root", "hunter2", "the secret root does not begin with root:; write root:HASH; openssl passwd -6 or mkpasswd"},
+		{"root", hash, "does not begin with root:"}, {"root", "anna:" + hash, "does not begin with root:"},
+		{"root", "root:hunter2", "the secret root has no hash of a password after root:"},
+		{"root", "root:$6$salt", "has no hash"}, {"root", "root:" + hash + ":1", "has no hash"},
+		{"root", "root:" + hash + " ", "has no hash"}, {"root", "root:", "has no hash"},
+		{"user-anna", "anna:" + hash, ""}, {"user-anna", "root:" + hash, "the secret user-anna does not begin with anna:"},
+		{"user-anna", "anna:hunter2", "write anna:HASH"}} {
+		err := usable(c[0], []byte(c[1]))
+		if text := fmt.Sprint(err, "; ", fault.Fix(err)); (err == nil) != (c[2] == "") ||
+			!strings.Contains(text, c[2]) || strings.Contains(text, "hunter2") {
+			t.Errorf("%s %q: %s, want %q", c[0], c[1], text, c[2])
+		}
 	}
 }
