@@ -166,6 +166,9 @@ type Label struct {
 	// work ran, not which work. If each contender has one value, contenders are
 	// compared although their values differ.
 	Place bool
+	// Run means that the label is a Place whose value names a run, as the person who made the run chose. Files of one
+	// contender may have one value each, and are repetitions nevertheless.
+	Run bool
 	// Parts are the labels of which the program made the value, such as the parameters
 	// in a command line. They take the place of the label where contenders or groups
 	// differ by one of them.

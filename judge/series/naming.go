@@ -194,12 +194,13 @@ func (t *table) showLabels(n *naming, entries []entry) {
 	all := map[string]map[string]bool{}            // name → values
 	own := map[string]map[string]map[string]bool{} // name → contender → values
 	work := map[string]bool{}                      // names of labels that say what was done, at least once
+	repeats := repeatedRuns(entries)
 	for _, e := range entries {
 		for _, l := range e.labels {
 			values, its := lists.Inner(all, l.Name), lists.Inner(lists.Inner(own, l.Name), e.who)
 			values[l.Value], its[l.Value] = true, true
 			work[l.Name] = work[l.Name] || !l.Place
-			n.shown[l.Name] = n.shown[l.Name] || len(its) > 1 || !l.Setting || l.Name == t.group
+			n.shown[l.Name] = n.shown[l.Name] || len(its) > 1 && !repeats[l.Name] || !l.Setting || l.Name == t.group
 		}
 	}
 	for name, values := range all {
@@ -214,7 +215,37 @@ func (t *table) showLabels(n *naming, entries []entry) {
 				t.noteFacts(who, map[string]string{name: v})
 			}
 		}
+		for i := range entries { // so that a warning names what is pooled
+			if l, ok := entries[i].Label(name); ok && repeats[name] {
+				facts := map[string]string{name: l.Value}
+				maps.Copy(facts, entries[i].Facts)
+				entries[i].Facts = facts
+			}
+		}
 	}
+}
+
+// repeatedRuns are the labels that name runs, if no file has several runs, and no two contenders have runs of one
+// name: the runs of a contender are then repetitions.
+func repeatedRuns(entries []entry) map[string]bool {
+	out, runs := map[string]bool{}, map[string]map[string]string{} // of labels: file or run → run or contender
+	for _, e := range entries {
+		for _, l := range e.labels {
+			if !l.Run {
+				continue
+			}
+			of := lists.Inner(runs, l.Name)
+			if len(of) == 0 {
+				out[l.Name] = true
+			}
+			for _, x := range [][2]string{{fmt.Sprint("file ", e.source), l.Value}, {"run " + l.Value, e.who}} {
+				was, seen := of[x[0]]
+				out[l.Name] = out[l.Name] && (!seen || was == x[1])
+				of[x[0]] = x[1]
+			}
+		}
+	}
+	return out
 }
 
 // joinLabels joins the labels of a record other than that of the contender, each as text says.

@@ -210,3 +210,36 @@ func TestLackingFiles(t *testing.T) {
 		}
 	}
 }
+
+// The name of a run does not keep the files of a contender apart, unless another contender has a run of this name.
+func TestNamesOfRuns(t *testing.T) {
+	run := func(file string, names ...string) Source {
+		s := source(file)
+		for i, name := range names {
+			r := rec("x", i, 1)
+			r.Facts = map[string]string{"version": "1"}
+			r.Labels = append(r.Labels, format.Label{Name: "system", Value: name, Setting: true, Place: true, Run: true})
+			s.Records = append(s.Records, r)
+		}
+		return s
+	}
+	const pooled = `Values that differ in "system" ("1", "2", "3" and 1 more) count as repetitions.`
+	for name, c := range map[string]struct {
+		files      []Source
+		want, warn string
+	}{
+		"repetitions": {[]Source{run("a", "1"), run("a", "2"), run("b", "3"), run("b", "4")}, "x a 2, x b 2", pooled},
+		"machines": {[]Source{run("a", "1"), run("a", "2"), run("b", "1"), run("b", "2")},
+			"x/1 a 1, x/1 b 1, x/2 a 1, x/2 b 1", ""},
+		"in one file": {[]Source{run("a", "1", "2"), run("b", "3")}, "x/1 a 1, x/2 a 1, x/3 b 1", ""},
+		"one each":    {[]Source{run("a", "1"), run("b", "2")}, "x a 1, x b 1", ""},
+	} {
+		r := compared(t, Option{By: ByFile}, c.files...)
+		rows := strings.Split(rowsText(r), "\n")
+		slices.Sort(rows)
+		warnings := strings.Join(r.Warnings, " ")
+		if got := strings.Join(rows, ", "); got != c.want || c.warn != "" && !strings.Contains(warnings, c.warn) {
+			t.Errorf("%s: %s, want %s; %q", name, got, c.want, warnings)
+		}
+	}
+}

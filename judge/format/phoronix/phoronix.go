@@ -224,7 +224,7 @@ func (r *reader) addResult(line int, x result) {
 		rec := format.Record{Line: line, Facts: map[string]string{}, Labels: []format.Label{
 			{Name: "test", Value: strings.TrimSpace(title + " " + x.AppVersion)},
 			argumentsLabel(x),
-			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true, Place: true},
+			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true, Place: true, Run: true},
 		}}
 		if rec.Labels[2].Value == "" {
 			r.p.LeaveOut(line, "%q has an entry without Identifier", title)
