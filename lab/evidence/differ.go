@@ -45,6 +45,10 @@ var gateChanged = map[string]int64{
 // scopeChanged is the version of analysis.Rules that changed the scopes last.
 const scopeChanged = 14
 
+// registered are the values of results that plan and journal give: no parser and no rule
+// decides them.
+var registered = []string{"plan_sha256", "seed", "baseline", "margin", "ended", "blocks", "void"}
+
 // byNewerRules separates the differences that newer rules explain from the others. Where a
 // gate has changed since the stored results, it explains everything in the same comparison,
 // because without this gate an earlier look may have decided. Such a comparison may also

@@ -668,6 +668,7 @@ func (v *verifier) attribute(d *differ) {
 		switch {
 		case touched(changed, x):
 			f.Kind = Tampered
+		case slices.Contains(registered, x.path):
 		case touched(v.parsers, x), v.earlier:
 			f.Kind = Parser
 		}

@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -123,7 +124,8 @@ func TestWordsOfVerify(t *testing.T) {
 	}
 }
 
-// Results that contradict the plan or the journal next to them say so when they are read.
+// Results that contradict the plan or the journal next to them say so when they are read. They
+// are damaged, also if other rules made them.
 func TestResultsOfAnotherRun(t *testing.T) {
 	for name, x := range map[string]struct {
 		change func(*recorder)
@@ -150,6 +152,10 @@ func TestResultsOfAnotherRun(t *testing.T) {
 		got := strings.Join(o.Unplanned, "\n")
 		if err != nil || !strings.HasPrefix(got, x.want) || x.want == "" && got != "" {
 			t.Errorf("%s: %v, %q", name, err, got)
+		}
+		r.replace(store.ResultsFile, `"rules": `+fmt.Sprint(analysis.Rules)+",\n", "")
+		if report := r.verify(today); len(report.Damage()) > 0 != (x.want != "") {
+			t.Errorf("%s, by earlier rules: %s", name, findings(report))
 		}
 	}
 }
