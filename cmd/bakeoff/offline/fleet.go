@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
+	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/fleet"
@@ -21,7 +22,7 @@ var fleetConditions = []struct {
 	holds func(fleet.Comparison) bool
 }{
 	{"worse", func(c fleet.Comparison) bool { return c.Verdict == analysis.Worse }},
-	{"worse-than-margin", func(c fleet.Comparison) bool {
+	{analysis.WorseThanMargin, func(c fleet.Comparison) bool {
 		return c.Verdict == analysis.Worse && c.BeyondMargin != nil && *c.BeyondMargin
 	}},
 	{"better", func(c fleet.Comparison) bool { return c.Verdict == analysis.Better }},
@@ -56,9 +57,9 @@ results.
 
 With --fail-on the exit code is 3 if a comparison has one of the named verdicts. The exit
 code is 6 if fleet withheld a verdict, for example because there are fewer than five
-machines. The exit code is also 6 if fleet cannot read a run. With --fail-on, fleet computes
-every number of the runs again, as bakeoff verify does, and exits with 1 if a run folder is
-damaged.`,
+machines. The exit code is also 6 if fleet cannot read a run, and for worse-than-margin as
+long as an interval contains the limit. With --fail-on, fleet computes every number of the
+runs again, as bakeoff verify does, and exits with 1 if a run folder is damaged.`,
 		Example: `  bakeoff fleet runs
   bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
   bakeoff fleet runs --html fleet.html
@@ -70,7 +71,7 @@ damaged.`,
 	f.declareFlags(c, "the margin of the runs", "error `rate` of the verdicts of one lab",
 		"judge only runs of the lab of this `name`")
 	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; exit with 6 if "+
-		"a comparison could not be judged")
+		"a comparison could not be judged, or worse-than-margin is not decided")
 	return c
 }
 
@@ -101,6 +102,16 @@ func (a reader) doFleet(c *cobra.Command, f judgeFlags, args []string) error {
 	return fleetFailed(res, f.failOn)
 }
 
+// mayExceedMargin reports whether the interval of a comparison contains values that are worse by
+// more than the margin.
+func mayExceedMargin(c fleet.Comparison) bool {
+	low, high := c.CI[0], c.CI[1]
+	if c.Better == sample.Lower {
+		return high == nil || *high > c.Region[1]
+	}
+	return low == nil || *low < c.Region[0]
+}
+
 // fleetFailed is how fleet ends with --fail-on.
 func fleetFailed(res fleet.Result, failOn []string) error {
 	if len(failOn) == 0 {
@@ -122,8 +133,13 @@ func fleetFailed(res fleet.Result, failOn []string) error {
 					found, holds = append(found, "--fail-on "+c.name+": "+name), true
 				}
 			}
-			if x.Primary && x.Reason != "" && !holds {
+			switch {
+			case !x.Primary || holds:
+			case x.Reason != "":
 				open = append(open, "--fail-on "+asked+" is not decided: "+name+": "+x.Reason)
+			case slices.Contains(failOn, analysis.WorseThanMargin) && mayExceedMargin(x):
+				open = append(open, "--fail-on "+analysis.WorseThanMargin+" is not decided: "+name+
+					": the interval contains the limit; measure on more machines")
 			}
 		}
 	}

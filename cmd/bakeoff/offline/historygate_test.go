@@ -17,6 +17,7 @@ import (
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
 	"bakeoff/judge/noise"
+	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/store"
 )
 
@@ -170,6 +171,26 @@ func TestHistoryRefusesDamagedRuns(t *testing.T) {
 	}
 }
 
+// A gate refuses runs of a store that are damaged, or of which the index does not say it.
+func TestGateNeedsWholeBundles(t *testing.T) {
+	stored := func(lacking int) history.Run {
+		return bundle.Record{Run: "night", Lacking: lacking}.Past(analysis.Results{}, "sha256:1")
+	}
+	unknown := stored(0)
+	unknown.Damage = nil
+	for says, run := range map[string]history.Run{
+		"": stored(0),
+		"the run night of the store, because its bundle sha256:1 is damaged: 2 raw files": stored(2),
+		"an earlier version of bakeoff wrote the index; run bakeoff store rebuild":        unknown,
+	} {
+		err := mustBeWhole([]history.Run{stored(0), run})
+		if (err == nil) != (says == "") || err != nil &&
+			(cli.ExitCode(err) != cli.ExitFailed || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%q: %v", says, err)
+		}
+	}
+}
+
 // A gate of fleet passes only what it judged.
 func TestGatesOfFleetCanFail(t *testing.T) {
 	for name, x := range map[string]struct {
@@ -182,7 +203,11 @@ func TestGatesOfFleetCanFail(t *testing.T) {
 	}{
 		"worse": {machines: 6, step: 0.3, failOn: "worse-than-margin", want: cli.ExitAsked,
 			says: "--fail-on worse-than-margin: crun cell-1 time-per-op in lab nightly"},
-		"decided": {machines: 6, step: 0.3, failOn: "inconclusive"},
+		"no difference": {machines: 6, failOn: "worse-than-margin"},
+		"a difference like the margin": {machines: 6, step: 0.02, failOn: "worse-than-margin", want: cli.ExitUndecided,
+			says: "cell-1 time-per-op in lab nightly: the interval contains the limit"},
+		"an improvement": {machines: 6, step: -0.3, failOn: "worse-than-margin"},
+		"decided":        {machines: 6, step: 0.3, failOn: "inconclusive"},
 		"too few machines": {machines: 4, step: 0.3, failOn: "worse", want: cli.ExitUndecided,
 			says: "4 machines counted; a verdict needs 5 machines"},
 		"too few machines, asked for": {machines: 4, step: 0.3, failOn: "inconclusive", want: cli.ExitAsked,
