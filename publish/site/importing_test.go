@@ -465,13 +465,15 @@ func TestImportJekyllSite(t *testing.T) {
 		"_posts/2026-01-02-shown.md": page, "_posts/hidden/2026-01-03-hidden.md": page, "_posts/undated.md": page,
 		"_notes/note.md": page, "_old/old.md": page, "internal/int.md": page, "PLAN.md": page, "docs/raw/x.md": page,
 		"node_modules/n.md": page, "vendor/bundle/v.md": page, "docs/~x.md": page, "README.md": "# Read\n",
+		"_posts/2026-01-04-empty.md": "---\n---\nx\n", "_posts/2026-01-05-comment.md": "---\n# none\n---\nx\n",
 		"index.markdown": "---\nlayout: home\n---\n", "docs/index.md": page, "docs/install.md": page,
 		"_books/one.md": page, "_pages/two.md": page, "sub/_books/three.md": page}, ".")
 	files := tree(t, dir)
 	wants(t, files, map[string][]string{"src/2026-01-02-shown.md": {"author_name: Ada\n"},
+		"src/2026-01-04-empty.md": {"author_name: Ada\n"}, "src/2026-01-05-comment.md": {"author_name: Ada\n"},
 		"drafts/2026-01-03-hidden.md": {"T"}, "drafts/undated.md": {"T"}, "pages/docs.md": {"T"}, "pages/install.md": {"T"},
 		"pages/one.md": {"author_name: Bob\n"}, "pages/two.md": {"T"}})
-	if len(done.Files) != 7 {
+	if len(done.Files) != 9 {
 		t.Errorf("files %q", done.Files)
 	}
 	wantNotes(t, done, "_notes: the site does not publish it", "_posts/undated.md: its name has no date",

@@ -107,7 +107,7 @@ var lost = []string{"url", "permalink", "aliases", "redirect_from"}
 // noteAddresses notes the addresses that a post loses.
 func (h *hugo) noteAddresses(file string) {
 	for _, key := range lost {
-		if v := h.valueOf(key); v != nil {
+		if v := h.valueOf(key); v != nil && v != false {
 			h.notes = append(h.notes, fmt.Sprintf("%s: bakeoff does not keep the address in %s (%s); redirect it "+
 				"on the web server", file, key, safetext.Clip(safetext.Line(fmt.Sprint(v)), 60)))
 		}

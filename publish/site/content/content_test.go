@@ -51,6 +51,9 @@ func TestFromHugo(t *testing.T) {
 		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ntags = [\"a\", \"b\"]\nstatus = 'draft'\n+++\nBody {{< x >}}\n",
 		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntag: a\ncategories: [[b]]\nStatus: private\n---\nBody {{< x >}}\n",
 		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: a\ncategory: b\npublish: false\n---\nBody {{< x >}}\n",
+		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ndraft = true\n[taxonomies]\ntags = [\"a\"]\ncategories = [\"b\"]\n+++\n" +
+			"Body {{< x >}}\n",
+		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: [a, b]\npermalink: false\n---\nBody {{< x >}}\n",
 	} {
 		out, draft, notes, err := FromHugo([]byte(text), Origin{File: "t.md"})
 		if err != nil || !draft || len(notes) != 1 {
@@ -261,8 +264,9 @@ func FuzzFromHugo(f *testing.F) {
 	f.Add("---\ntitle: &a [*a]\n---\n")
 	f.Add("{\"title\": \"x\", \"draft\": 1}\ntext")
 	f.Add("#+title: x\n")
+	f.Add("---\n# none\n---\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		out, _, _, err := FromHugo([]byte(s), Origin{File: "t.md"})
+		out, _, _, err := FromHugo([]byte(s), Origin{File: "t.md", Fields: map[string]any{"author": "Ada"}})
 		if err != nil {
 			return
 		}

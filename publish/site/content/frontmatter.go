@@ -145,7 +145,7 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 			*at, err = ParseDate(beforeComment(value), zone)
 		}
 	case "categories", "category", "taxonomies":
-		if value != "" {
+		if value != "" || key == "taxonomies" { // Zola's taxonomies are in the lines after it
 			d.addWarning("bakeoff does not use "+key, "add them to tags; bakeoff site import does")
 		}
 	}

@@ -88,6 +88,9 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 	if err != nil {
 		return nil, "", fault.Wrap(fault.Invalid, file, fmt.Errorf("front matter: %s", safetext.Line(err.Error())))
 	}
+	if front == nil { // no field, or only comments
+		front = map[string]any{}
+	}
 	return front, rest, nil
 }
 
@@ -127,7 +130,8 @@ func (h *hugo) frontMatterText() string {
 	f.Field("publishdate", h.dateOf("publishdate", "pubdate"))
 	f.Field("expirydate", h.dateOf("expirydate", "unpublishdate"))
 	f.Field("lastmod", h.dateOf("lastmod", "modified", "updated", "last_modified_at")) // the last two: Hexo, Jekyll
-	f.Tags(slices.Concat(h.wordsOf("tags"), h.listOf("tag"), h.wordsOf("categories"), h.listOf("category")))
+	f.Tags(slices.Concat(h.wordsOf("tags"), h.listOf("tag"), h.wordsOf("categories"), h.listOf("category"),
+		h.taxonomies()))
 	f.Field("slug", h.textOf("slug"))
 	f.Field("description", firstOf(h.textOf("description"), h.textOf("summary")))
 	f.Field("author_name", firstOf(h.textOf("author"), strings.Join(h.listOf("authors"), ", ")))
@@ -144,6 +148,13 @@ func (h *hugo) frontMatterText() string {
 	return f.String()
 }
 
+// taxonomies are the tags and categories of Zola.
+func (h *hugo) taxonomies() []string {
+	fields, _ := h.valueOf("taxonomies").(map[string]any)
+	of := hugo{front: fields}
+	return slices.Concat(of.listOf("tags"), of.listOf("categories"))
+}
+
 // hides reports whether a field keeps the post from being published.
 func (h *hugo) hides() (hidden bool) {
 	for _, key := range slices.Sorted(maps.Keys(h.front)) {
@@ -152,7 +163,8 @@ func (h *hugo) hides() (hidden bool) {
 		if err != nil {
 			h.problem = cmp.Or(h.problem, fmt.Errorf("%s: %w", name, err))
 		}
-		hidden = hidden || hides || (name == "build" || name == "_build") && notRendered(h.front[key])
+		hidden = hidden || hides || (name == "build" || name == "_build") && notRendered(h.front[key]) ||
+			name == "permalink" && h.front[key] == false // Eleventy writes no page
 	}
 	return hidden
 }
