@@ -82,6 +82,9 @@ func (e *Engine) prepare(ctx context.Context) error {
 	if err := e.havePrograms(ctx); err != nil {
 		return err
 	}
+	if err := e.ownFiles(ctx); err != nil {
+		return err
+	}
 	for name, ref := range e.Plan.Secrets {
 		if _, err := e.Secrets.get(name, ref); err != nil {
 			return err

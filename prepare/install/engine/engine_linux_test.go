@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/prepare/install/plan"
+	"bakeoff/reach/conn/local"
 )
 
 func TestJudge(t *testing.T) {
@@ -269,6 +270,39 @@ func TestUsable(t *testing.T) {
 		if text := fmt.Sprint(err, "; ", fault.Fix(err)); (err == nil) != (c[2] == "") ||
 			!strings.Contains(text, c[2]) || strings.Contains(text, "hunter2") {
 			t.Errorf("%s %q: %s, want %q", c[0], c[1], text, c[2])
+		}
+	}
+}
+
+// TestOwnFiles refuses files that the mounts of the new system would hide, and a folder of downloads with files that
+// bakeoff did not make.
+func TestOwnFiles(t *testing.T) {
+	for _, c := range [][2]string{{"", ""}, {"debian/base.tar", ""}, {"debian/var/x", ""},
+		{"debian/dists/x", "files that bakeoff did not make, such as dists; move these files, or make a plan"},
+		{"link", "leads to /mnt/base.tar, below /mnt, where the new system is mounted; put the file into"}} {
+		dir := t.TempDir()
+		base := dir + "/base.tar"
+		switch {
+		case c[0] == "link":
+			if err := os.Symlink("/mnt/base.tar", base); err != nil {
+				t.Fatal(err)
+			}
+		case c[0] != "":
+			if err := os.MkdirAll(dir+"/"+c[0], 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := &Engine{Conn: local.Conn{}, Record: &Record{Plan: &plan.Plan{Recipe: "debian-zfs", Steps: []plan.Step{
+			{ID: "base-verify", Argv: []string{"sha256sum", base}},
+			{ID: "download-clear", Argv: []string{"rm", "-rf", dir + "/debian"}},
+			{ID: "wipe", Argv: []string{"wipefs", "/mnt"}, Destroys: "all"}}}}}
+		err := e.ownFiles(t.Context())
+		if text := fmt.Sprint(err, "; ", fault.Fix(err)); (err == nil) != (c[1] == "") || !strings.Contains(text, c[1]) {
+			t.Errorf("%s: %s, want %q", c[0], text, c[1])
+		}
+		e.states = map[string]string{"download-clear": eventDone}
+		if err := e.ownFiles(t.Context()); err != nil {
+			t.Errorf("%s, after the step: %v", c[0], err)
 		}
 	}
 }

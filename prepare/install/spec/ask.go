@@ -112,7 +112,7 @@ func Questions(recipe string) []Question {
 	last := []Question{
 		{Key: "packages", Text: "More packages", Optional: true, shape: word, list: true},
 		{Key: "secrets.root", Text: "root:HASH, with HASH of openssl passwd -6 or mkpasswd, " + ref,
-			 Default: "prompt", shape: secret},
+			Default: "prompt", shape: secret},
 		{Key: "user.name", Text: "Name of a user", Optional: true, shape: user},
 		{
 			Key:     "user.groups",
@@ -123,7 +123,7 @@ func Questions(recipe string) []Question {
 			when:    hasUser,
 		},
 		{Key: "user.password", Text: "NAME:HASH of the user, likewise, " + ref,
-			 Default: "prompt", shape: secret, when: hasUser},
+			Default: "prompt", shape: secret, when: hasUser},
 		{Key: "user.ssh_keys", Text: "Public SSH key of the user", Optional: true, shape: sshKey, when: hasUser},
 	}
 	switch recipe {
