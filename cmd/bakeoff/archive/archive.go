@@ -223,7 +223,7 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, dam
 		return damage, err
 	}
 	for _, arg := range args {
-		folders := offline.RunsIn(filepath.Clean(arg))
+		folders := offline.RunsIn(arg)
 		if len(folders) == 0 {
 			dir, err := offline.RunDir(arg)
 			if err != nil {

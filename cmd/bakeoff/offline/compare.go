@@ -134,6 +134,9 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	var runs []compare.Run
 	for _, arg := range append(args[:2:2], f.repeats...) {
 		r, err := a.readRun(arg)
+		if fault.Is(err, fault.Invalid) && len(f.failOn) > 0 {
+			err = cmp.Or(a.mustHold(arg), err) // a damaged folder has its own exit code
+		}
 		if err != nil {
 			return err
 		}

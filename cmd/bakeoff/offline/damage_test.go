@@ -52,6 +52,25 @@ func TestGateFailsForADamagedFolder(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	edit(t, filepath.Join(present, store.ResultsFile), `"ratio": 0.`, `"ratio": 0.5`)
+	torn := func(file string) string {
+		dir := earlier(t)
+		if err := os.Truncate(filepath.Join(dir, file), 1000); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	for file, want := range map[string]string{
+		store.ResultsFile: "the first: results differ: results.json: it cannot be read",
+		store.PlanFile:    "the first: tampered: plan.json",
+	} {
+		dir := torn(file)
+		for _, args := range [][]string{{other, dir}, {dir, other}, {intact, other, "--repeats", dir}} {
+			out, stderr, code := called(t, append([]string{"compare", "--fail-on", "missing"}, args...)...)
+			if code != cli.ExitFailed || out != "" || !strings.Contains(stderr, want) {
+				t.Errorf("torn %s: exit code %d: %s", file, code, stderr)
+			}
+		}
+	}
 	for name, x := range map[string]struct {
 		dir  string
 		code int

@@ -544,8 +544,8 @@ func (a reader) storedRuns(
 func runFolders(args []string) (out []string, err error) {
 	seen := map[string]bool{}
 	for _, arg := range args {
-		inside := RunsIn(filepath.Clean(arg))
-		if isRun(filepath.Clean(arg)) || len(inside) == 0 {
+		inside := RunsIn(arg)
+		if isRun(arg) || len(inside) == 0 {
 			dir, err := RunDir(arg)
 			if err != nil {
 				return nil, err

@@ -59,8 +59,8 @@ the page of that run.`,
 				return err
 			}
 			part := markdown || single != "" || badge != ""
-			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 && !part {
-				return a.reportRuns(folder, sort)
+			if len(RunsIn(args[0])) > 1 && !part {
+				return a.reportRuns(filepath.Clean(args[0]), sort)
 			}
 			dir, err := RunDir(args[0])
 			if err != nil {
@@ -180,6 +180,10 @@ func PageOption(version, sort string) report.Option {
 
 // RunDir finds a run: the folder itself, or the only run in it.
 func RunDir(dir string) (string, error) {
+	if dir == "" { // a shell's variable without a value would name the current folder
+		return "", fault.WithFix(fault.New(fault.Invalid, "the name of the run folder is empty"),
+			"name a run folder, or . for the current one")
+	}
 	dir = filepath.Clean(dir)
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {

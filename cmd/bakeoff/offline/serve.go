@@ -52,8 +52,8 @@ runs. If the index is a file of SQLite, serve reads this file each second.`,
 			if dir != "" {
 				return a.serveStore(c, dir, port)
 			}
-			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
-				return a.serveHere(c, &folderHandler{dir: folder, runs: map[string]http.Handler{}}, "", port)
+			if len(RunsIn(args[0])) > 1 {
+				return a.serveHere(c, &folderHandler{dir: filepath.Clean(args[0]), runs: map[string]http.Handler{}}, "", port)
 			}
 			run, err := openRun(args[0])
 			if err != nil {

@@ -100,6 +100,23 @@ func TestAnUnplannedRunSaysSo(t *testing.T) {
 	}
 }
 
+// An empty name is no name of the current folder, even if it contains a run.
+func TestAnEmptyNameIsNoFolder(t *testing.T) {
+	dir := earlier(t)
+	if err := os.CopyFS(filepath.Join(filepath.Dir(dir), "copy"), os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, here := range []string{dir, filepath.Dir(dir)} {
+		t.Chdir(here)
+		for _, args := range [][]string{{"verify", ""}, {"history", ""}, {"fleet", dir, ""}, {"compare", "", ""},
+			{"report", ""}} {
+			if _, stderr, code := called(t, args...); code != cli.ExitInvalid || !strings.Contains(stderr, "is empty") {
+				t.Errorf("%q in %s: exit code %d: %s", args, here, code, stderr)
+			}
+		}
+	}
+}
+
 // A verdict that --fail-on asks for cannot be had without repeated runs: exit code 0
 // would be read as a pass.
 func TestFailOnWithoutRepeatsIsRefused(t *testing.T) {
