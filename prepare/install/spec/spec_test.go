@@ -243,6 +243,8 @@ func TestWords(t *testing.T) {
 		{"debian12", "locale: tok.UTF-8", `Debian 12 has no locale "tok.UTF-8"; use release trixie`},
 		{"debian12", "locales: [de_DE.UTF-8, su_ID]", `f:14:24: Debian 12 has no locale "su_ID"`},
 		{"grub", "timezone: localtime", "not in the database"}, {"grub", "timezone: posix/Europe/Rome", "database"},
+		{"grub", "timezone: europe/berlin", "not in the database"}, {"grub", "timezone: utc", "not in the database"},
+		{"grub", "timezone: GMT+1", "not in the database"}, {"grub", "timezone: GMT+0", ""},
 		{"grub", "timezone: posixrules", "not in the database"}, {"grub", "timezone: right/UTC", "database"},
 		{"debian13", "libc: musl", "libc is for void-zfs only"}, {"netbsd", "libc: musl", "NetBSD has no libc"},
 		{"article", "sets: [base]", "sets is for netbsd-zfs only"}, {"debian13", "sets_dir: /s", "netbsd-zfs only"},

@@ -5,6 +5,7 @@ package config
 
 import (
 	"time"
+	_ "time/tzdata" // names of time zones, where the machine has none
 )
 
 // File is where a site keeps its settings.
