@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/lazy"
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer/jekyll"
+	"bakeoff/publish/site/importer/pelican"
 )
 
 // jekyllConfigs are the names of what makes a folder a site of Jekyll.
@@ -26,10 +27,15 @@ var pelicanStatus = lazy.Compile(`(?m)^[^#\n]*(["']status["']\s*[\]:]|\bstatus\s
 func (w *importing) readConfig(from string) error {
 	switch w.program {
 	case "pelican":
+		w.pelican = pelican.DefaultSettings()
 		for _, name := range []string{"pelicanconf.py", "publishconf.py"} {
 			text, err := readBounded(w.root, name, content.MaxFile)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
+			}
+			if err := w.pelican.Read(plainLines(text)); err != nil {
+				w.note(name, "bakeoff imports no file, because %v", err)
+				w.ignored = append(w.ignored, regexp.MustCompile(""))
 			}
 			if pelicanStatus.Match(text) {
 				w.hidden = true
@@ -37,7 +43,6 @@ func (w *importing) readConfig(from string) error {
 			}
 		}
 	case "hugo":
-		w.cascadeOf(".", "")
 		at, err := filepath.Abs(from)
 		w.path = filepath.ToSlash(at)
 		return err
@@ -62,7 +67,11 @@ func (w *importing) readConfig(from string) error {
 // publishes reports whether the program of the site publishes a file or folder, by its name.
 func (w *importing) publishes(at string, entry fs.DirEntry) bool {
 	ignores := func(re *regexp.Regexp) bool { return re.MatchString(path.Join(w.path, at)) }
-	if !(w.isBlog() && !w.jekyll.Publishes(w.belowSource(at)) || slices.ContainsFunc(w.ignored, ignores)) {
+	switch {
+	case w.isBlog() && !w.jekyll.Publishes(w.belowSource(at)),
+		w.program == "pelican" && !w.pelican.Publishes(strings.TrimPrefix(at, w.dir+"/")),
+		slices.ContainsFunc(w.ignored, ignores), slices.Contains(w.hugo.disabled, w.languageOf(at)):
+	default:
 		return true
 	}
 	if entry.IsDir() || importedExt[path.Ext(at)] {

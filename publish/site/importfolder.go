@@ -35,15 +35,25 @@ func (w *importing) importFolder(from string) error {
 	if err := w.readConfig(from); err != nil {
 		return err
 	}
-	if w.program == "jekyll" {
+	switch w.program {
+	case "jekyll":
 		dirs = []string{w.jekyll.Source}
+	case "hugo":
+		dirs = slices.Sorted(maps.Keys(w.hugo.folders))
+	case "pelican":
+		if _, err := root.Lstat(w.pelican.Path); err == nil && w.pelican.Path != "" {
+			dirs = []string{w.pelican.Path}
+		}
 	}
 	for _, dir := range dirs {
+		w.dir = dir
 		err := fs.WalkDir(root.FS(), dir, func(at string, entry fs.DirEntry, err error) error {
 			base := path.Base(at)
 			switch {
 			case err != nil:
 				return err
+			case at != dir && slices.Contains(dirs, at):
+				return fs.SkipDir
 			case at != dir && (strings.HasPrefix(base, ".") || unpublished[base] || !w.publishes(at, entry)):
 				if entry.IsDir() {
 					return fs.SkipDir
@@ -53,9 +63,12 @@ func (w *importing) importFolder(from string) error {
 				return nil
 			}
 			name := strings.TrimPrefix(at, "content/")
+			if w.program == "pelican" {
+				name = strings.TrimPrefix(at, dir+"/")
+			}
 			switch ext := path.Ext(base); {
 			case strings.HasPrefix(base, "_index.") && importedExt[ext]:
-				w.cascadeOf(path.Dir(at), content.LanguageOf(at))
+				w.cascadeOf(path.Dir(at), w.languageOf(at))
 			case importedExt[ext]:
 				return w.importFile(root, name, at, &e)
 			case otherTexts[ext]:
@@ -100,8 +113,8 @@ func (w *importing) recognize() (dirs []string) {
 	switch {
 	case has("pelicanconf.py"):
 		w.program, dirs = "pelican", []string{"content"}
-	case has("content") && slices.ContainsFunc(hugoConfigs, has):
-		w.program, dirs = "hugo", []string{"content"}
+	case slices.ContainsFunc(hugoConfigs, has) && w.findHugoFolders(has):
+		w.program = "hugo"
 	case has("_config.yml") && has("source/_posts"):
 		w.program, dirs = "hexo", []string{"source"}
 	case slices.ContainsFunc(jekyllConfigs, has):
@@ -158,7 +171,9 @@ func (w *importing) importHugo(name, at, text string) error {
 	stem, language := strings.TrimSuffix(path.Base(name), ext), content.LanguageOf(name)
 	stem = strings.TrimSuffix(stem, "."+language)
 	from := content.Origin{File: safetext.Line(name)}
-	page, hidden := path.Dir(name) == "." || path.Dir(name) == "pages", false
+	language = w.languageOf(at)
+	below := path.Dir(strings.TrimPrefix(strings.TrimPrefix(at, w.dir+"/"), "content/"))
+	page, hidden := below == "." || below == "pages", false
 	switch kind := w.jekyllFolder(name); {
 	case w.isBlog() || kind != "":
 		page = kind == ""
@@ -189,7 +204,7 @@ func (w *importing) importHugo(name, at, text string) error {
 // inBundle reports whether a file in a folder, but for its index, is a part of a page of Hugo: the folder or one
 // above it has an index. The folder that is imported is none.
 func (w *importing) inBundle(dir string) bool {
-	for ; dir != "." && dir != "content"; dir = path.Dir(dir) {
+	for ; dir != "." && dir != w.dir; dir = path.Dir(dir) {
 		is, known := w.bundles[dir]
 		if !known {
 			is = len(w.textsNamed(dir, "index")) > 0
@@ -217,19 +232,17 @@ func (w *importing) textsNamed(dir, name string) (out []string) {
 // count. Hidden reports whether Hugo publishes none of a section.
 func (w *importing) inherited(dir, language string) (out map[string]any, hidden bool) {
 	out = map[string]any{}
-	if dir != "." {
+	switch dir {
+	case ".":
+	case w.dir:
+		out, hidden = w.inherited(".", language)
+	default:
 		out, hidden = w.inherited(path.Dir(dir), language)
 	}
 	c := w.cascadeOf(dir, language)
 	maps.Copy(out, c.Fields)
 	return out, hidden || c.Hidden
 }
-
-// hugoConfigs are the names of Hugo's configuration.
-var hugoConfigs = []string{"hugo.toml", "hugo.yaml", "hugo.yml", "hugo.json", "config.toml", "config.yaml",
-	"config.yml", "config.json", "config/_default/hugo.toml", "config/_default/hugo.yaml", "config/_default/config.toml",
-	"config/_default/config.yaml", "config/production/hugo.toml", "config/production/hugo.yaml",
-	"config/production/config.toml", "config/production/config.yaml"}
 
 // cascadeOf reads what a section of Hugo gives the pages in a language below it: the file in that
 // language, or else all. Pages below a file that cannot be read become drafts.
@@ -278,10 +291,10 @@ func (w *importing) addCascade(c *content.Cascade, at string, read func([]byte, 
 		c.Hidden = true
 		w.note(name, "Hugo does not publish this section now; the pages below it become drafts")
 	}
-	if more.Folders {
-		w.note(name, "bakeoff does not read which languages have folders of their own; add the language to the names of "+
-			"files, such as post.de.md, before the import")
+	if more.Mounts {
+		w.note(name, "bakeoff does not read module.mounts; copy the texts below content before the import")
 	}
+	w.hugo.add(more)
 	for _, text := range more.Ignored {
 		re, err := regexp.Compile(text)
 		if err != nil {

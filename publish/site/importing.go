@@ -21,6 +21,7 @@ import (
 	"bakeoff/publish/site/importer"
 	"bakeoff/publish/site/importer/ghost"
 	"bakeoff/publish/site/importer/jekyll"
+	"bakeoff/publish/site/importer/pelican"
 	"bakeoff/publish/site/importer/wordpress"
 )
 
@@ -108,6 +109,9 @@ type importing struct {
 	program  string                     // that makes a site of the whole folder; "" if it is unknown
 	hidden   bool                       // posts without a status are not published
 	jekyll   jekyll.Site                // of Jekyll and Hexo
+	dir      string                     // in which the walk is
+	hugo     hugoSite                   // of Hugo
+	pelican  pelican.Settings           // of Pelican
 	path     string                     // of a folder of Hugo, from the root of the system
 	ignored  []*regexp.Regexp           // paths that Hugo does not read
 	cascades map[string]content.Cascade // by folder and language

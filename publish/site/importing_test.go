@@ -376,12 +376,53 @@ func TestImportPelicanStatus(t *testing.T) {
 	}
 }
 
+// bakeoff leaves out what Pelican does not publish.
+func TestImportPelicanFolders(t *testing.T) {
+	for name, c := range map[string]struct {
+		settings, publish string
+		want              []string
+	}{
+		"defaults": {"PATH = 'content'\n", "", []string{"pages/about.md", "pages/x.md", "src/a.md", "src/c.md", "src/old.md",
+			"src/x.md"}},
+		"excluded folders": {"ARTICLE_EXCLUDES = (\n    \"drafts\",  # not yet\n    'notes/c',\n)\n" +
+			"PAGE_EXCLUDES = ['pages/x', ]\n",
+			"", []string{"pages/about.md", "src/a.md", "src/old.md"}},
+		"included folders": {"ARTICLE_PATHS: list = ['notes/']\nPAGE_PATHS = []\n", "", []string{"src/c.md"}},
+		"ignored names":    {"IGNORE_FILES = ['[!ac]*.md', 'x']\n", "", []string{"pages/about.md", "src/a.md", "src/c.md"}},
+		"settings of the published site": {"ARTICLE_EXCLUDES = []\n", "from pelicanconf import *\n" +
+			"ARTICLE_EXCLUDES = ['drafts', 'notes']\n",
+			[]string{"pages/about.md", "pages/x.md", "src/a.md", "src/old.md"}},
+		"settings that are changed":      {"PAGE_EXCLUDES = ['pages']\nPAGE_EXCLUDES.append('x')\n", "", nil},
+		"settings that a program makes":  {"ARTICLE_EXCLUDES = ['drafts'] + OTHERS\n", "", nil},
+		"several settings in a line":     {"# ARTICLE_EXCLUDES += X\nARTICLE_EXCLUDES = []; X = 1\n", "", nil},
+		"settings that are joined texts": {"ARTICLE_EXCLUDES = ['dra' 'fts']\n", "", nil},
+		"another folder": {"PATH = \"other\"\nARTICLE_EXCLUDES = 'drafts'\n", "",
+			[]string{"src/b.md", "src/d.md"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			post := "Title: A\nDate: 2010-12-03\n\n[b]({filename}/b.md)\n"
+			_, done := importInto(t, map[string]string{"pelicanconf.py": c.settings, "publishconf.py": c.publish,
+				"content/a.md": post, "content/drafts/x.md": post, "content/notes/c/c.md": post, "content/pages/about.md": post,
+				"content/old/old.md": post, "content/pages/x/x.md": post, "other/b.md": post, "other/d.md": post,
+				"other/drafts/e.md": post}, ".")
+			slices.Sort(done.Files)
+			if !slices.Equal(done.Files, c.want) {
+				t.Errorf("files %q, want %q, notes %q", done.Files, c.want, done.Notes)
+			}
+			if text := strings.Join(done.Notes, "\n"); c.want == nil && !strings.Contains(text, "imports no file, because") ||
+				name == "another folder" && strings.Contains(text, "a link leads to") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
 // What Hugo does not publish becomes a draft, and what has no counterpart is noted.
 func TestImportHugoFolder(t *testing.T) {
 	page := "---\ntitle: T\ndate: 2026-01-16\n%s---\nx\n"
 	plain := strings.Replace(page, "%s", "", 1)
 	dir, done := importInto(t, map[string]string{
-		"hugo.toml": "ignoreFiles = ['ign/.*']\n[languages.de]\ncontentDir = 'x'\n" +
+		"hugo.toml": "ignoreFiles = ['ign/.*']\n[[module.mounts]]\nsource = 'x'\ntarget = 'content'\n" +
 			"[[cascade]]\nexpiryDate = 2020-01-01\n[cascade._target]\npath = '/old/**'\n",
 		"layouts/single.html": "---\ntitle: x\n---\n", "content/_index.md": "---\ntitle: Home\n---\nHello\n",
 		"content/posts/sub/_index.md":      "---\ncascade:\n  draft: true\n  author: Ada\n---\n",
@@ -426,12 +467,52 @@ func TestImportHugoFolder(t *testing.T) {
 		t.Errorf("files %q", done.Files)
 	}
 	wantNotes(t, done, "posts/ign/nine.md: the site does not publish it", "posts/off/_index.md: Hugo does not publish",
-		"hugo.toml: bakeoff does not read which languages have folders", "hugo.toml: bakeoff does not read the target",
+		"hugo.toml: bakeoff does not read module.mounts", "hugo.toml: bakeoff does not read the target",
 		"_index.md: bakeoff does not import the text",
 		"posts/broken/_index.md: the pages below it become drafts", "keep the address in aliases ([/a/])",
 		"keep the address in url (/b/)", "posts/bundle/part.md: it is a part of the page in index",
 		"posts/bundle: bakeoff does not import 1 file (pic.png)", "posts/six.org: bakeoff imports Markdown",
 		`expirydate: "soon" is not a date`, "posts/lang/four.de.md: it is in de; add de to SITE_LANGS")
+}
+
+// Languages of Hugo may have folders of their own.
+func TestImportHugoLanguages(t *testing.T) {
+	post := "---\ntitle: T\ndate: 2026-01-16\n---\nx\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  []string
+		notes []string
+	}{
+		"folders below content": {map[string]string{
+			"hugo.toml":             "[languages.en]\ncontentDir = 'content/en'\n[languages.de]\ncontentDir = 'content/de/'\n",
+			"content/en/posts/a.md": post, "content/de/posts/a.md": post, "content/de/about.md": post, "content/no.md": post,
+			"content/de/posts/b.fr.md": post, "content/de/posts/bundle/index.md": post, "content/de/posts/bundle/part.md": post,
+		}, []string{"src/a.md", "src/a.de.md", "src/b.fr.md", "src/bundle.de.md", "drafts/part.de.md", "pages/about.de.md"},
+			[]string{"de/about.md: it is in de; add de to SITE_LANGS"}},
+		"in parts of the configuration": {map[string]string{
+			"config/_default/hugo.toml":      "defaultContentLanguage = 'DE'\ndisableLanguages = ['it']\n",
+			"config/_default/languages.yaml": "de: {contentDir: inhalt}\nfr: {contentDir: contenu}\nit: {contentDir: it}\n",
+			"config/_default/cascade.toml":   "draft = true\n",
+			"inhalt/posts/a.md":              post, "contenu/posts/a.md": post, "it/posts/a.md": post,
+			"contenu/_index.md": "---\ncascade: {draft: false}\n---\n",
+		}, []string{"drafts/a.md", "src/a.fr.md"}, []string{"it: the site does not publish it"}},
+		"the folder of all": {map[string]string{
+			"config.toml": "contentDir = 'texts'\n[languages.en]\n[languages.de]\ndisabled = true\n[languages.fr]\n" +
+				"contentDir = '../fr'\n[languages.pt-br]\ncontentDir = 'pt'\n",
+			"texts/posts/a.md": post, "texts/posts/b.de.md": post, "pt/posts/a.md": post, "themes/x/a.html": "<p>x</p>",
+		}, []string{"src/a.md"}, []string{"posts/b.de.md: the site does not publish it", "../fr: bakeoff reads only folders",
+			"pt: bakeoff does not import texts in pt-br"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, done := importInto(t, c.files, ".")
+			slices.Sort(done.Files)
+			slices.Sort(c.want)
+			if !slices.Equal(done.Files, c.want) {
+				t.Errorf("files %q, want %q", done.Files, c.want)
+			}
+			wantNotes(t, done, c.notes...)
+		})
+	}
 }
 
 func TestImportJekyll(t *testing.T) {

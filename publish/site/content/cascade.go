@@ -21,7 +21,12 @@ type Cascade struct {
 	HasText  bool           // the page of the section has a text
 	Hidden   bool           // Hugo publishes neither the section nor a page below it
 	Ignored  []string       // regular expressions of files that Hugo does not read
-	Folders  bool           // languages have folders of their own
+
+	Folder    string            // of the texts
+	Language  string            // of texts that name none
+	Languages map[string]string // their folders; "" is that of all languages
+	Disabled  []string          // languages that Hugo does not publish
+	Mounts    bool              // other folders are mounted as that of the texts
 }
 
 // CascadeOf reads a page of a section of Hugo, such as _index.md. A part for a target counts only
@@ -43,7 +48,8 @@ func CascadeOf(text []byte, file string) (Cascade, error) {
 	return c, nil
 }
 
-// ConfigCascade reads the cascade of a configuration of Hugo in TOML, YAML or JSON.
+// ConfigCascade reads the cascade of a configuration of Hugo in TOML, YAML or JSON. A file such as languages.toml has
+// the part of the configuration that it is called after.
 func ConfigCascade(text []byte, file string) (Cascade, error) {
 	var front map[string]any
 	unmarshal := func(b []byte, to any) error { return yaml.Unmarshal(b, to) } // JSON is YAML
@@ -53,32 +59,56 @@ func ConfigCascade(text []byte, file string) (Cascade, error) {
 	if err := unmarshal(text, &front); err != nil {
 		return Cascade{}, fault.New(fault.Invalid, "%s: %s", safetext.Line(file), safetext.Line(err.Error()))
 	}
+	if part := strings.TrimSuffix(path.Base(file), path.Ext(file)); part != "hugo" && part != "config" {
+		front = map[string]any{part: front}
+	}
 	c := cascadeFrom(front)
 	h := hugo{front: front}
-	c.Ignored = h.listOf("ignorefiles")
+	c.Ignored, c.Disabled = h.listOf("ignorefiles"), h.listOf("disablelanguages")
+	c.Folder, c.Language = h.textOf("contentdir"), strings.ToLower(h.textOf("defaultcontentlanguage"))
 	languages, _ := h.valueOf("languages").(map[string]any)
-	for _, l := range languages {
-		of, _ := l.(map[string]any)
-		c.Folders = c.Folders || (&hugo{front: of}).valueOf("contentdir") != nil
+	c.Languages = map[string]string{}
+	for name, l := range languages {
+		front, _ := l.(map[string]any)
+		of := hugo{front: front}
+		name = strings.ToLower(name)
+		c.Languages[name] = of.textOf("contentdir")
+		if of.textOf("disabled") == "true" {
+			c.Disabled = append(c.Disabled, name)
+		}
+	}
+	module, _ := h.valueOf("module").(map[string]any)
+	for _, mount := range tables((&hugo{front: module}).valueOf("mounts")) {
+		of := hugo{front: mount}
+		target := path.Clean(of.textOf("target"))
+		c.Mounts = c.Mounts || (target == "content" || strings.HasPrefix(target, "content/")) &&
+			path.Clean(of.textOf("source")) != target
 	}
 	return c, nil
 }
 
-func cascadeFrom(front map[string]any) Cascade {
-	c := Cascade{Fields: map[string]any{}}
-	var parts []map[string]any
-	h := hugo{front: front}
-	switch v := h.valueOf("cascade").(type) {
-	case map[string]any:
-		parts = append(parts, v)
+// tables returns the tables of a list.
+func tables(value any) (out []map[string]any) {
+	switch v := value.(type) {
 	case []map[string]any: // of TOML
-		parts = v
+		return v
 	case []any:
 		for _, e := range v {
-			if part, ok := e.(map[string]any); ok {
-				parts = append(parts, part)
+			if table, ok := e.(map[string]any); ok {
+				out = append(out, table)
 			}
 		}
+	}
+	return out
+}
+
+func cascadeFrom(front map[string]any) Cascade {
+	c := Cascade{Fields: map[string]any{}}
+	h := hugo{front: front}
+	cascade := h.valueOf("cascade")
+	parts := tables(cascade)
+	if part, ok := cascade.(map[string]any); ok {
+		parts = []map[string]any{part}
 	}
 	for _, part := range parts {
 		p := hugo{front: part}
