@@ -40,12 +40,13 @@ var configuration = []string{
 	"etc/default/grub.d/*.cfg", "etc/default/libc-locales", "etc/dkms/*.conf",
 	"etc/dkms/framework.conf.d/*.conf", "etc/dracut.conf", "etc/dracut.conf.d/*.conf", "etc/fstab", "etc/hostid",
 	"etc/hostname", "etc/initramfs-tools/conf.d/*", "etc/initramfs-tools/initramfs.conf", "etc/kernel/cmdline",
-	"etc/kernel/install.conf", "etc/localtime", "etc/modprobe.d/*.conf", "etc/rc.conf", "etc/resolv.conf",
+	"etc/kernel/install.conf", "etc/localtime", "etc/modprobe.d/*.conf", "etc/rc.conf", "etc/rc.local",
+	"etc/resolv.conf",
 	"etc/runit/runsvdir/default/*", "etc/systemd/system/service.d/*.conf", "etc/systemd/system/zfs-.service.d/*.conf",
 	"etc/systemd/system/zfs-import-.service.d/*.conf", "etc/systemd/system/zfs-import-cache.service",
 	"etc/systemd/system/zfs-import-cache.service.d/*.conf", "etc/systemd/system/zfs-import-scan.service",
 	"etc/systemd/system/zfs-import-scan.service.d/*.conf", "etc/xbps.d/*.conf", "etc/zfs/zfs-list.cache/*",
-	"etc/zfs/zpool.cache", "usr/lib/dracut/dracut.conf.d/*.conf", "usr/sbin/policy-rc.d",
+	"etc/tmpfiles.d/*.conf", "etc/zfs/zpool.cache", "usr/lib/dracut/dracut.conf.d/*.conf", "usr/sbin/policy-rc.d",
 	"usr/share/initramfs-tools/conf.d/*", "usr/share/xbps.d/*.conf",
 }
 
@@ -90,7 +91,9 @@ func FileOf(name string, data []byte) File {
 	case cronJob.MatchString(name): // may have secrets
 		return File{Text: linesWith(text, "trim")}
 	case strings.HasPrefix(name, "usr/lib/modprobe.d/"):
-		return File{Text: linesWith(text, "zfs")}
+		return File{Text: linesWith(text, "options")}
+	case name == "etc/rc.local" || strings.Contains(name, "tmpfiles.d/"):
+		return File{Text: linesWith(text, "zfs_arc_max")}
 	case name == "etc/localtime" || name == "etc/resolv.conf": // a link there is what matters
 		return File{Withheld: true}
 	case !utf8.Valid(data) || strings.ContainsRune(text, 0):

@@ -138,6 +138,17 @@ func (l *linter) kernelArguments() kernelArguments {
 	return l.grubArguments()
 }
 
+// imageArguments returns the arguments that dracut writes into its images. What is in an image reads them as if the
+// kernel had them; the kernel itself does not.
+func (l *linter) imageArguments() kernelArguments {
+	const name = "kernel_cmdline"
+	if l.tool != "dracut" {
+		return kernelArguments{known: true}
+	}
+	c := l.dracut()
+	return kernelArguments{line: c.vars[name], where: c.of[name], apply: l.rebuild(), known: l.root != nil}
+}
+
 // arguments returns the arguments of the kernel, and where they are written.
 func (l *linter) arguments() (string, string) {
 	a := l.kernelArguments()
@@ -168,12 +179,15 @@ func (l *linter) grubArguments() kernelArguments {
 		}
 	}
 	a.line = strings.TrimSpace(vars[always] + " " + vars[normally])
+	if entries := l.entryArguments(); vars["GRUB_ENABLE_BLSCFG"] == "true" && entries.known {
+		return entries // which replace them
+	}
 	return a
 }
 
 var digits = lazy.Compile(`[0-9]+`)
 
-// entryArguments returns the arguments of the newest entry of systemd-boot.
+// entryArguments returns the arguments of the newest entry of systemd-boot, or of GRUB with such entries.
 func (l *linter) entryArguments() kernelArguments {
 	a := kernelArguments{where: kernelCmdline}
 	var newest []int

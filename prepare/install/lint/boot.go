@@ -21,8 +21,12 @@ const (
 	propKernel      = "org.zfsbootmenu:kernel"
 )
 
-// checkCommandLines checks the arguments that ZFSBootMenu passes on.
+// checkCommandLines checks the arguments that ZFSBootMenu, or another loader, passes on, and those in the images.
 func (l *linter) checkCommandLines() {
+	if args := l.imageArguments(); args.line != "" && l.rootSet != "" {
+		l.checkHostIDArgument(args)
+		l.checkForce(args)
+	}
 	if !l.menu {
 		if l.rootSet == "" || !l.linux() {
 			return
@@ -137,8 +141,12 @@ func (l *linter) checkBootEnvironments() {
 	}
 	// On NetBSD the RAM disk mounts the root by its name.
 	if l.linux() {
-		for _, name := range l.environments() {
-			switch l.Datasets[name]["canmount"].Value {
+		all := l.environments()
+		// A loader that starts the only environment, or zsys, which changes canmount before it starts another one.
+		chosen := !l.menu && len(all) == 1
+		for _, name := range all {
+			d := l.Datasets[name]
+			switch d["canmount"].Value {
 			case "off":
 				if name != l.rootSet {
 					continue // a parent that only hands its mountpoint down
@@ -147,6 +155,9 @@ func (l *linter) checkBootEnvironments() {
 					"zfs mount refuses the root: a rescue system or another boot environment cannot mount it.",
 					"zfs set canmount=noauto "+shell.Quote(name))
 			case "on":
+				if d["mountpoint"].Value == "legacy" || chosen || d["com.ubuntu.zsys:bootfs"].Value == "yes" {
+					continue
+				}
 				l.report("environment-canmount", Error, name+" canmount",
 					"An import that mounts datasets mounts this one at /, although another one may have been started.",
 					"zfs set canmount=noauto "+shell.Quote(name))

@@ -35,6 +35,41 @@ func TestOneCauseIsOneFinding(t *testing.T) {
 		damage           func(*machine)
 		name, where, fix string
 	}{
+		{voidMachine, func(m *machine) { m.Blkid["/dev/nvme0n1p2"]["UUID"] = swapID }, "crypttab-uuid-wrong", "etc/crypttab",
+			"Write the UUID that blkid shows for the partition, also in rd.luks.uuid= (" + voidRoot + " " + propCommandLine +
+				"), then xbps-reconfigure -fa."},
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap UUID="+luksID+" /boot/other.key luks\n")
+		}, "key-file-missing", "etc/crypttab", ""},
+		{debianMachine, func(m *machine) {
+			m.Pools["rpool"].Props["autotrim"] = "off"
+			m.Services = append(m.Services, "zfs-trim-weekly@tank.timer")
+			m.write("etc/cron.weekly/trim", "zpool trim -r 100M tank # rpool\n")
+		}, "autotrim-off", "rpool autotrim", ""},
+		{proxmoxMachine, func(m *machine) { m.dataset("rpool/ROOT/before", "/", "noauto") }, "environment-canmount",
+			"rpool/ROOT/debian canmount", ""},
+		{grubMachine, func(m *machine) { // only efibootmgr names the loader
+			m.Bootloader = ""
+			m.Snapshots = installed.Snapshots{"bpool@a"}
+		}, "grub-pool-snapshot", "bpool@a", ""},
+		{voidMachine, func(m *machine) {
+			m.ZBM = nil
+			m.set(voidRoot, "canmount", "on")
+		}, "environment-canmount", voidRoot + " canmount", ""},
+		{voidMachine, func(m *machine) {
+			m.write("etc/dracut.conf.d/line.conf", "kernel_cmdline+=' zfs_force=1 '\n")
+		}, "import-forced", "etc/dracut.conf.d/line.conf", "Remove zfs_force, then xbps-reconfigure -fa."},
+		{voidMachine, func(m *machine) {
+			p := m.Datasets[voidRoot][propCommandLine]
+			m.set(voidRoot, propCommandLine, p.Value+` "noresume"`)
+		}, "resume-off", voidRoot + " " + propCommandLine, ""},
+		{grubMachine, func(m *machine) {
+			m.write("etc/modprobe.d/spl.conf", "options spl spl_hostid=0x00bab10c\n")
+		}, "hostid-argument-differs", "etc/modprobe.d/spl.conf", ""},
+		{grubMachine, func(m *machine) {
+			m.write(grubDefaults, "GRUB_ENABLE_BLSCFG=true\nGRUB_CMDLINE_LINUX=\"root=ZFS=rpool/ROOT/debian\"\n")
+			m.write("boot/loader/entries/a-6.1.conf", "title Linux\noptions ro\n")
+		}, "grub-without-root", "boot/loader/entries/a-6.1.conf", ""},
 		// A key may be the only copy.
 		{grubMachine, func(m *machine) {
 			m.dataset("tank", "/tank", "on")

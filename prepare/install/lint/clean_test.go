@@ -61,7 +61,7 @@ func TestCleanSystems(t *testing.T) {
 		}),
 		"void, partitions unknown": change(voidMachine(), func(m *machine) { m.Disks[0].Partitions = nil }),
 		"void, unknown loader, no limit": change(voidMachine(), func(m *machine) {
-			m.ZBM = nil
+			m.ZBM, m.EFI = nil, nil
 			delete(m.files, "etc/modprobe.d/zfs.conf")
 		}),
 		"void, unknown swap":     change(voidMachine(), func(m *machine) { m.Swaps = nil }),

@@ -84,7 +84,7 @@ func (l *linter) neverOpened(dev string) bool {
 
 // names reports whether an argument of a kernel ends in a name.
 func names(cmdline, name string) bool {
-	return slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
+	return slices.ContainsFunc(kernelWords(cmdline), func(a string) bool {
 		return strings.HasSuffix(a, "="+name) || strings.HasSuffix(a, ":"+name)
 	})
 }

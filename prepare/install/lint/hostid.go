@@ -138,6 +138,14 @@ func (l *linter) checkHostID() {
 			"0x00bab10c is the hostid of the examples: every machine that followed them has the same hostid, and does not "+
 				"refuse a pool that another of these machines uses.", l.writeHostID())
 	}
+	for _, o := range l.moduleOptions("spl") {
+		v, ok := strings.CutPrefix(o.argument, "spl_hostid=")
+		if n, isNumber := moduleNumber(v); ok && n != id && (n != 0 || !isNumber) {
+			l.report("hostid-argument-differs", Error, o.file, fmt.Sprintf(
+				"The module starts with the hostid %s, but etc/hostid has 0x%08x.", v, id),
+				"Remove "+settingOf(o.argument)+", then "+l.rebuild()+".")
+		}
+	}
 	l.compareHostIDs(where, id)
 }
 

@@ -135,7 +135,9 @@ func (l *linter) checkImageModules(modules []string) {
 func (l *linter) checkItems() {
 	want := []string{}
 	for _, k := range l.keys {
-		want = append(want, k.path)
+		if !l.lacksKey(k.path) { // key-file-missing
+			want = append(want, k.path)
+		}
 	}
 	if l.resume != nil {
 		want = append(want, "/etc/crypttab")
@@ -284,7 +286,8 @@ func (l *linter) checkInitramfs() {
 			case l.skipped(inside[k]) != "" && l.skipped(*l.resume) == "": // else crypttab-skipped
 				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: its entry has "+
 					"the option "+l.skipped(inside[k])+", with which the swap stays closed.", l.rebuild())
-			case inside[k].key != l.resume.key && inside[k].key != l.resume.keyInImage():
+			case inside[k].key != l.resume.key && inside[k].key != l.resume.keyInImage() &&
+				!(l.resume.hasKey() && l.lacksKey(l.resume.key)): // key-file-missing
 				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it reads the "+
 					"key "+inside[k].key+", and the system "+l.resume.key+".", l.rebuild())
 			}
@@ -395,7 +398,7 @@ func (l *linter) checkInitramfsTools() {
 	if l.tool != "initramfs-tools" {
 		return
 	}
-	if l.resume != nil && l.resume.hasKey() {
+	if l.resume != nil && l.resume.hasKey() && !l.lacksKey(l.resume.key) {
 		const where = "etc/cryptsetup-initramfs/conf-hook"
 		pattern := assignments(l.text(where), map[string]string{})["KEYFILE_PATTERN"]
 		match := false
@@ -446,7 +449,7 @@ func (l *linter) checkKeysInside() {
 				inside = inside || !cryptroot || slices.Contains(have, l.resume.keyInImage())
 			}
 			switch {
-			case inside || len(have) == 0:
+			case inside || len(have) == 0 || l.lacksKey(k.path):
 			case k.pool && !l.encryptedImage(name) && within(k.path, "/etc/zfs"): // it should not be there
 			case k.pool && !l.encryptedImage(name):
 				l.keyOutside(name, k)

@@ -45,6 +45,11 @@ func isKey(keys []key, file string) bool {
 	return slices.ContainsFunc(keys, func(k key) bool { return k.path == file })
 }
 
+// lacksKey reports whether the system is known not to have a key.
+func (l *linter) lacksKey(file string) bool {
+	return l.root != nil && !l.exists(strings.TrimPrefix(file, "/")) && l.Modes[file] == ""
+}
+
 // readers returns who may read a file in addition to its owner, "" if nobody may or the mode is unknown.
 func readers(mode string) string {
 	switch n, err := strconv.ParseInt(mode, 8, 32); {
@@ -188,7 +193,7 @@ func (l *linter) checkKeys() {
 			l.report("key-in-clear", Error, name,
 				"The key of "+k.of+" is on a filesystem that is not encrypted: anybody who has the disk has the key.",
 				"Keep the key in an encrypted dataset.")
-		case k.pool && l.root != nil && !l.exists(name) && l.Modes[k.path] == "":
+		case k.pool && l.lacksKey(k.path):
 			l.report("key-file-missing", Error, k.of+" keylocation", "There is no "+k.path+": "+k.of+" is not opened.",
 				"Put the key there, or "+l.askFor(k.of))
 		case k.pool && l.Datasets[k.of]["keyformat"].Value == "passphrase":

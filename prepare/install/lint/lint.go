@@ -111,9 +111,15 @@ func newLinter(s installed.System, root fs.FS) *linter {
 	if s.Packages["zfs-initramfs"] != "" && s.Packages["zfs-dracut"] == "" {
 		l.tool = "initramfs-tools"
 	}
+	if s.ZBM == nil {
+		l.Bootloader = cmp.Or(s.Bootloader, s.EFI.Bootloader())
+		if strings.EqualFold(l.Bootloader, "zfsbootmenu") {
+			l.ZBM = &installed.ZBM{}
+		}
+	}
 	// The last ones start ZFSBootMenu, as they read no pools.
-	l.menu = s.ZBM != nil && (slices.Contains([]string{"", "zfsbootmenu", "refind", "syslinux", "extlinux"},
-		strings.ToLower(s.Bootloader)) || l.chainsMenu())
+	l.menu = l.ZBM != nil && (slices.Contains([]string{"", "zfsbootmenu", "refind", "syslinux", "extlinux"},
+		strings.ToLower(l.Bootloader)) || l.chainsMenu())
 	for _, m := range s.Mounts {
 		if m.Target == "/" && m.Type == "zfs" {
 			l.rootSet = m.Source
@@ -351,8 +357,11 @@ func (l *linter) newest() (installed.Kernel, bool) {
 // systemd reports whether systemd starts the system.
 func (l *linter) systemd() bool { return l.OS.Init == "systemd" }
 
-// linux reports whether the system is Linux.
-func (l *linter) linux() bool { return l.OS.ID != "netbsd" }
+// linux reports whether the system may be Linux.
+func (l *linter) linux() bool {
+	others := []string{"netbsd", "freebsd", "ghostbsd", "illumos", "omnios", "openindiana", "smartos"}
+	return !slices.Contains(others, l.OS.ID)
+}
 
 // isSet reports whether a fact is known to be true.
 func isSet(b *bool) bool { return b != nil && *b }

@@ -620,7 +620,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		}, "grub-pool-compatibility", "bpool compatibility"},
 		{grubMachine, func(m *machine) {
 			m.write("etc/default/grub.d/zfs.cfg", "GRUB_CMDLINE_LINUX=root=ZFS=rpool/ROOT/gone\n")
-		}, "grub-root-wrong", "etc/default/grub"},
+		}, "grub-root-wrong", "etc/default/grub.d/zfs.cfg"},
 		{voidMachine, func(m *machine) {
 			m.EFI.Entries = append(m.EFI.Entries, installed.EFIEntry{Number: "0009", Active: truth(true), PartUUID: espID,
 				Loader: `\EFI\Microsoft\Boot\bootmgfw.efi`})

@@ -247,8 +247,8 @@ func (l *linter) mayUse(name string, d installed.Disk) bool {
 // debianTrim is the program of Debian's zfsutils-linux that trims pools.
 const debianTrim = "zfs-linux/trim"
 
-// trim finds what trims pools: zpool trim, or that program.
-var trim = lazy.Compile(`zpool\s+trim|` + debianTrim)
+// trim finds what trims pools: zpool trim with its arguments, or that program.
+var trim = lazy.Compile(`zpool\s+trim([^;|&#]*)|` + debianTrim)
 
 // debianTrims reports whether the program of Debian may trim a pool: unless a property of its first dataset says
 // what to do, it trims only pools whose disks are all NVMe.
@@ -266,10 +266,29 @@ func (l *linter) debianTrims(name string, p installed.Pool) bool {
 	})
 }
 
-// trims reports whether something trims a pool. fstrim does not.
+// mayTrim reports whether the arguments of zpool trim may name a pool: what a shell replaces may be any pool.
+func mayTrim(arguments, name string) bool {
+	words := strings.Fields(strings.NewReplacer(`"`, "", "'", "").Replace(arguments))
+	for i := 0; i < len(words); i++ {
+		switch w := words[i]; {
+		case w == "-a" || w == "--all":
+			return true
+		case w == "-r" || w == "--rate": // its value comes next
+			i++
+		case !strings.HasPrefix(w, "-"):
+			return w == name || strings.ContainsAny(w, "$`(){}<>%")
+		}
+	}
+	return true
+}
+
+// trims reports whether something trims a pool. fstrim does not, and a unit such as zfs-trim-weekly@tank.timer trims
+// only its pool.
 func (l *linter) trims(name string, p installed.Pool) bool {
 	if slices.ContainsFunc(l.Services, func(s string) bool {
-		return strings.Contains(s, "trim") && !strings.HasPrefix(s, "fstrim")
+		_, instance, _ := strings.Cut(strings.TrimSuffix(strings.TrimSuffix(s, ".timer"), ".service"), "@")
+		return strings.Contains(s, "trim") && !strings.HasPrefix(s, "fstrim") &&
+			(instance == "" || strings.ReplaceAll(instance, `\x2d`, "-") == name)
 	}) {
 		return true
 	}
@@ -280,7 +299,12 @@ func (l *linter) trims(name string, p installed.Pool) bool {
 	}
 	return slices.ContainsFunc(jobs, func(f string) bool {
 		return slices.ContainsFunc(lines(l.text(f)), func(line string) bool {
-			return trim.MatchString(line) && (!strings.Contains(line, debianTrim) || l.debianTrims(name, p))
+			return slices.ContainsFunc(trim.FindAllStringSubmatch(line, -1), func(m []string) bool {
+				if m[0] == debianTrim {
+					return l.debianTrims(name, p)
+				}
+				return mayTrim(m[1], name)
+			})
 		})
 	})
 }
@@ -291,19 +315,19 @@ func (l *linter) checkGRUB() {
 		return
 	}
 	if cmdline := l.text("etc/default/grub"); cmdline != "" && l.rootSet != "" {
-		args, _ := l.arguments()
-		v, ok := argument(args, "root")
+		args := l.kernelArguments()
+		v, ok := argument(args.line, "root")
 		v = strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:")
 		switch {
 		case !ok && (l.exists("etc/grub.d/10_linux_zfs") || strings.Contains(l.text("boot/grub/grub.cfg"), "root=ZFS=")):
 		case !ok:
-			l.report("grub-without-root", Error, "etc/default/grub",
-				"GRUB_CMDLINE_LINUX has no root=: the initramfs does not know which dataset is the root.",
-				"Add root=ZFS="+shell.Quote(l.rootSet)+" to the value of GRUB_CMDLINE_LINUX, then update-grub.")
+			l.report("grub-without-root", Error, args.where,
+				"The arguments have no root=: the initramfs does not know which dataset is the root.",
+				args.then("Add root=ZFS="+shell.Quote(l.rootSet)+" to the value of GRUB_CMDLINE_LINUX"))
 		case strings.Contains(v, "$"): // made by a shell
 		case v != l.rootSet && v != "AUTO" && l.Datasets[v] == nil && len(l.Datasets) > 0:
-			l.report("grub-root-wrong", Error, "etc/default/grub", "There is no dataset "+v+".",
-				"Write root=ZFS="+shell.Quote(l.rootSet)+" instead, then update-grub.")
+			l.report("grub-root-wrong", Error, args.at("root"), "There is no dataset "+v+".",
+				args.then("Write root=ZFS="+shell.Quote(l.rootSet)+" instead"))
 		}
 	}
 	name := ""

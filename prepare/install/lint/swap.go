@@ -142,7 +142,7 @@ func (l *linter) checkResumeArgument() {
 		{"noresume", "discards the hibernation image"}, {"nohibernate", "forbids to hibernate"},
 		{"hibernate=no", "forbids to hibernate"}, {"hibernate=noresume", "discards the hibernation image"},
 	} {
-		if slices.Contains(strings.Fields(cmdline), a.argument) {
+		if slices.Contains(kernelWords(cmdline), a.argument) {
 			l.report("resume-off", Error, args.at(a.argument), a.argument+" "+a.does+".",
 				args.then("Remove "+a.argument))
 			return
@@ -151,6 +151,12 @@ func (l *linter) checkResumeArgument() {
 	name := "resume"
 	resume, ok := argument(cmdline, name)
 	at := args.at(name)
+	image := l.imageArguments()
+	if !ok && !l.systemd() { // systemd reads those of the kernel only
+		if resume, ok = argument(image.line, name); ok {
+			at, args.apply = image.where, image.apply
+		}
+	}
 	if !ok && l.tool == "initramfs-tools" {
 		for _, f := range l.initramfsConfig() {
 			if v := assignments(l.text(f), map[string]string{})["RESUME"]; v != "" {
@@ -165,7 +171,7 @@ func (l *linter) checkResumeArgument() {
 	case resume == "none":
 		l.report("resume-off", Error, at, name+"=none: nothing looks for the hibernation image, and it is lost.",
 			args.then("Write "+name+"="+settingOf(l.swapDevice())))
-	case !ok && l.tool != "" && !l.mayResumeByFirmware():
+	case !ok && l.tool != "" && !l.mayResumeByFirmware() && (l.systemd() || image.known):
 		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
 			args.then("Add resume="+settingOf(l.swapDevice())))
 	case ok && !isFile && !l.isSwap(resume) && !l.mayBeSwap(resume):
@@ -195,13 +201,16 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 		}
 	}
 	other, opened, named := "", false, false
-	for f := range strings.FieldsSeq(args.line) {
+	for _, f := range kernelWords(args.line) {
 		uuid, name := l.luksArgument(f)
 		if full := l.startOfUUID(uuid); full != "" && l.tool == "dracut" && !l.systemd() {
 			uuid = full // dracut without systemd compares the beginning
 		}
 		switch {
 		case uuid == "" || !l.knowsUUIDs():
+		case slices.ContainsFunc(l.crypttab(), func(e cryptEntry) bool {
+			return strings.EqualFold(e.source, "UUID="+uuid) && l.staysClosed(e)
+		}): // crypttab-uuid-wrong
 		case !l.hasUUID("crypto_LUKS", uuid):
 			l.report("luks-uuid-wrong", Error, args.at(f), "No LUKS partition has the UUID "+uuid+": the swap stays closed.",
 				fix)
@@ -239,21 +248,40 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 // parse-crypt.sh of dracut.
 func (l *linter) checkLUKSMissing(args kernelArguments, swap string) {
 	opens := func(line string) bool {
-		return slices.ContainsFunc(strings.Fields(line), func(a string) bool {
+		return slices.ContainsFunc(kernelWords(line), func(a string) bool {
 			return strings.HasPrefix(a, "rd.luks.") || strings.HasPrefix(a, "rd.auto") || strings.HasPrefix(a, "rd_LUKS")
 		})
 	}
-	inImage := slices.ContainsFunc(l.images(), func(name string) bool {
+	image := l.imageArguments()
+	inImage := !image.known || opens(image.line) || slices.ContainsFunc(l.images(), func(name string) bool {
 		return slices.Contains(l.Initramfs[name].Modules, "systemd") ||
 			slices.ContainsFunc(l.Initramfs[name].Files, func(f string) bool { return within(f, "/etc/cmdline.d") })
 	})
 	if l.tool != "dracut" || l.OS.Init == "" || l.systemd() || opens(args.line) || inImage ||
-		opens(l.dracut().vars["kernel_cmdline"]) || !l.resume.hasKey() && l.hostonly() || // which may add it
+		!l.resume.hasKey() && l.hostonly() || // which may add it
 		slices.ContainsFunc(l.findings, func(f Finding) bool { return args.has(f.Where) }) { // which may be the cause
 		return
 	}
 	l.report("luks-uuid-missing", Error, args.where, "No rd.luks.uuid= names the encrypted swap: without systemd, the "+
 		"initramfs of dracut opens no other partition, whatever crypttab says.", args.then("Add rd.luks.uuid="+swap))
+}
+
+// staysClosed reports whether the system needs an entry of crypttab whose source is not there, or is not encrypted.
+func (l *linter) staysClosed(e cryptEntry) bool {
+	isResume := l.resume != nil && e.name == l.resume.name
+	return (l.absent(e.source) || l.notLUKS(e) != "") && (isResume || !e.has("noauto") && !e.has("nofail"))
+}
+
+// inArguments names the arguments that open the source of an entry of crypttab, too, "" if there are none.
+func (l *linter) inArguments(e cryptEntry) string {
+	args := l.kernelArguments()
+	for _, f := range kernelWords(args.line) {
+		if uuid, _ := l.luksArgument(f); uuid != "" && strings.EqualFold(e.source, "UUID="+uuid) {
+			name, _, _ := strings.Cut(f, "=")
+			return ", also in " + name + "= (" + args.at(f) + ")"
+		}
+	}
+	return ""
 }
 
 // luksArgument returns the UUID of a LUKS partition that an argument opens, and the name that it gives.
@@ -365,7 +393,7 @@ func (l *linter) checkCrypttab() {
 		case e.random() && (tag == "UUID" || tag == "LABEL") && !e.hasOffset():
 			l.report("crypttab-uuid-wrong", Error, where, "The first start overwrites "+e.source+
 				" with random data: "+e.name+" is not opened again.", "Write PARTUUID= with what blkid shows for the partition.")
-		case (l.absent(e.source) || l.notLUKS(e) != "") && (isResume || !e.has("noauto") && !e.has("nofail")):
+		case l.staysClosed(e):
 			why, partition := "No device is "+e.source, "partition"
 			if kind := l.notLUKS(e); kind != "" {
 				why, partition = e.source+" is not an encrypted partition, but "+kind, "LUKS partition"
@@ -375,7 +403,7 @@ func (l *linter) checkCrypttab() {
 				Error,
 				where,
 				why+": "+e.name+" is not opened.",
-				then("Write the UUID that blkid shows for the "+partition),
+				then("Write the UUID that blkid shows for the "+partition+l.inArguments(e)),
 			)
 		}
 	}
@@ -396,7 +424,7 @@ func (l *linter) checkCrypttab() {
 			"dracut "+l.Tools["dracut"]+" in hostonly mode leaves out an entry without the option force.",
 			"Add the option force to "+settingOf(e.name)+", then "+l.rebuild()+".")
 	}
-	if e.key != "" && e.hasKey() && l.root != nil && !l.exists(e.key[1:]) && l.Modes[e.key] == "" {
+	if e.hasKey() && l.lacksKey(e.key) {
 		l.report("key-file-missing", Error, where, "There is no "+e.key+".",
 			"Put the key there, or correct the path, then "+l.rebuild()+".")
 	}
@@ -435,7 +463,7 @@ func (l *linter) checkSwapInCrypttab() {
 	for _, s := range l.Swaps {
 		name, ok := strings.CutPrefix(s.Device, "/dev/mapper/")
 		known := slices.ContainsFunc(entries, func(e cryptEntry) bool { return e.name == name })
-		byArgument := slices.ContainsFunc(strings.Fields(cmdline), func(a string) bool {
+		byArgument := slices.ContainsFunc(kernelWords(cmdline), func(a string) bool {
 			return strings.HasPrefix(a, "cryptdevice=") && strings.Contains(a, ":"+name) || // of mkinitcpio
 				strings.Contains(a, "luks.name=") && strings.HasSuffix(a, "="+name) ||
 				strings.HasPrefix(a, "rd.luks.uuid=") && strings.HasSuffix(a, strings.TrimPrefix(name, "luks-"))
@@ -450,6 +478,39 @@ func (l *linter) checkSwapInCrypttab() {
 	}
 }
 
+// moduleOptions returns what the configuration of modprobe says about a module.
+func (l *linter) moduleOptions(module string) (out []written) {
+	for _, f := range l.dropIns(".conf", "usr/lib/modprobe.d", "etc/modprobe.d") {
+		for _, line := range lines(joinLines(l.text(f))) {
+			if w := strings.Fields(line); len(w) > 2 && w[0] == "options" && w[1] == module {
+				for _, o := range w[2:] {
+					out = append(out, written{o, f})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// settingsAtStart returns the limits of the ARC that the system writes each time it starts.
+func (l *linter) settingsAtStart() (out []written) {
+	for _, f := range append(files(l.root, "etc/tmpfiles.d", ".conf"), "etc/rc.local") {
+		for _, line := range lines(l.text(f)) {
+			if before, after, ok := strings.Cut(line, "/zfs/parameters/zfs_arc_max"); ok {
+				// w PATH - - - - BYTES, or a command such as echo BYTES > PATH
+				value := "unknown"
+				for w := range strings.FieldsSeq(before + " " + after) {
+					if _, err := strconv.ParseInt(w, 0, 64); err == nil {
+						value = w
+					}
+				}
+				out = append(out, written{"zfs_arc_max=" + value, f})
+			}
+		}
+	}
+	return out
+}
+
 // Limits of the ARC.
 const (
 	arcShare    = 0.75     // of the memory, up to which a cache leaves room to hibernate
@@ -462,13 +523,9 @@ func (l *linter) checkMemoryLimit() {
 		return
 	}
 	limit, where := "", "etc/modprobe.d/zfs.conf"
-	for _, f := range l.dropIns(".conf", "usr/lib/modprobe.d", "etc/modprobe.d") {
-		for _, line := range lines(joinLines(l.text(f))) {
-			if w := strings.Fields(line); len(w) > 2 && w[0] == "options" && w[1] == "zfs" {
-				if v, ok := argument(line, "zfs_arc_max"); ok {
-					limit, where = v, f
-				}
-			}
+	for _, o := range slices.Concat(l.moduleOptions("zfs"), l.settingsAtStart()) {
+		if v, ok := strings.CutPrefix(o.argument, "zfs_arc_max="); ok {
+			limit, where = v, o.file
 		}
 	}
 	args := l.kernelArguments()
@@ -483,7 +540,7 @@ func (l *linter) checkMemoryLimit() {
 	}
 	n, err := strconv.ParseInt(strings.Trim(limit, `"`), 0, 64)
 	switch {
-	case limit == "" && !l.knowsArguments():
+	case limit == "" && !l.knowsArguments(), limit == "unknown":
 	case limit == "" || err == nil && n == 0:
 		l.report("arc-uncapped", Warning, where,
 			"The ARC may take half of the memory or more: when it is full, too few pages are left to hibernate.",

@@ -43,21 +43,15 @@ func (m machine) loaders(s installed.System) (out []onESP) {
 	return out
 }
 
-// isMenu reports whether a loader is called as ZFSBootMenu is.
-func isMenu(loader string) bool {
-	name := "/" + strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(loader, `\`, "/")), "/")
-	return strings.Contains(name, "zfsbootmenu") || strings.Contains(name, "/zbm/") || strings.Contains(name, "/zbm-")
-}
-
-// menu reads the image of ZFSBootMenu that starts the machine; nil if something else does.
+// menu reads the image of ZFSBootMenu that starts the machine; nil if something else does. rEFInd may start it.
 func (m machine) menu(s installed.System) *installed.ZBM {
-	if s.Bootloader != "" && s.Bootloader != "zfsbootmenu" {
+	if !slices.Contains([]string{"", "zfsbootmenu", "refind"}, s.Bootloader) {
 		return nil
 	}
 	first := -1
 	all := m.loaders(s)
 	for i, l := range all {
-		if !isMenu(l.name) {
+		if installed.LoaderKind(l.name) != "zfsbootmenu" {
 			continue
 		}
 		if s.EFI != nil && slices.ContainsFunc(s.EFI.Entries, func(e installed.EFIEntry) bool {
@@ -72,7 +66,7 @@ func (m machine) menu(s installed.System) *installed.ZBM {
 		}
 	}
 	if first < 0 {
-		if s.Bootloader == "" {
+		if s.Bootloader != "zfsbootmenu" {
 			return nil
 		}
 		return &installed.ZBM{} // on a partition that is not mounted

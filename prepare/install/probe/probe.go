@@ -259,21 +259,8 @@ func hibernates(s installed.System, cmdline string) bool {
 
 // bootloader names what starts the machine, where it is not ZFSBootMenu.
 func (m machine) bootloader(s installed.System) string {
-	if s.EFI != nil {
-		for _, e := range s.EFI.Entries {
-			loader := strings.ToLower(e.Loader)
-			switch {
-			case e.Number != s.EFI.Current:
-			case isMenu(loader):
-				return "zfsbootmenu"
-			case strings.Contains(loader, "grub"), strings.Contains(loader, "shim"):
-				return "grub"
-			case strings.Contains(loader, `\efi\linux\`):
-				return "uki"
-			case strings.Contains(loader, "systemd-boot"):
-				return "systemd-boot"
-			}
-		}
+	if kind := s.EFI.Bootloader(); kind != "" {
+		return kind
 	}
 	if names, _ := m.names("/boot/grub"); slices.Contains(names, "grub.cfg") {
 		return "grub"
