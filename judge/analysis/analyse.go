@@ -122,7 +122,8 @@ func (d *Data) checkDesign() []string {
 		}
 	}
 	if !(d.Margin >= 0) || math.IsInf(d.Margin, 0) {
-		out = append(out, fmt.Sprintf("the margin %v is not a share: 0 was used instead, so that nothing is equivalent",
+		out = append(out, fmt.Sprintf("the margin %v is not a share: bakeoff used 0 instead, so no verdict can be "+
+			"\"equivalent\"",
 			d.Margin))
 		d.Margin = 0
 	}
@@ -171,7 +172,7 @@ func (d *Data) missing(t *table) []Missing {
 
 // noCPUTime is the reason why a cost in CPU time may have no value.
 const noCPUTime = "no trial could measure the CPU time of the timed part: the counters of the host are too coarse, " +
-	"or the system inside counts in ticks"
+	"or the guest counts CPU time in whole timer ticks"
 
 // unavailable lists the metrics without a value of which a reason is known, in cells that
 // have other values.

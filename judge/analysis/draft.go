@@ -85,7 +85,7 @@ func (c *draft) noteIncomplete() {
 	case len(in[1]) == len(c.blocks) && len(in[0]) == len(all):
 		what = c.Baseline
 	}
-	rest := "the others may be a selection"
+	rest := "the other blocks may be a biased selection"
 	if len(c.blocks) == 0 {
 		rest = "no block is left"
 	}
@@ -253,8 +253,8 @@ func (c *draft) lopsided() string {
 	if stats.SignTest(out[0], out[1]) > 0.01 {
 		return ""
 	}
-	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s are far from the others and carry no weight in "+
-		"this verdict, which describes the typical trial",
+	return fmt.Sprintf("the tails differ: %d trials of %s and %d of %s are outliers and have no weight in this verdict, "+
+		"which describes the typical trial",
 		out[0], c.Contender, out[1], c.Baseline)
 }
 

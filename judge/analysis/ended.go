@@ -30,6 +30,6 @@ var endedTexts = map[string]string{
 	EndedBlocks:      "all planned blocks are done",
 	EndedBudget:      "the time limit is reached: the budget has no room for another block",
 	EndedInterrupted: "it was interrupted",
-	EndedVoid: "too many blocks were void: each for the same cause, no spare block is left, or a machine does not " +
-		"boot",
+	EndedVoid: "too many blocks were void: each had the same cause, no extra block was left to replace one, or a " +
+		"machine does not boot",
 }

@@ -60,8 +60,8 @@ func (d *Data) hostsApart(s, base Placement, c *Comparison, all []Comparison) st
 	case s.Like || d.isBackedUp(s.Host, all):
 		return ""
 	}
-	return where + ": they are declared equal, but no contender that differs from the baseline in its host only was " +
-		"equivalent to it in this run"
+	return where + ": they are declared equal, but in this run no contender that differs from the baseline only in its " +
+		"host was equivalent to the baseline"
 }
 
 // isBackedUp reports whether a contender that differs from the baseline in its host

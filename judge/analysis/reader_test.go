@@ -424,7 +424,7 @@ func TestWhatBecomesOfATable(t *testing.T) {
 		{"0,0,b,w,m,s,lower,1,,,\n0,1,b,w,m,s,lower,1,,,\n0,0,a,w,m,s,lower,1,,,\n",
 			"t.csv:4: a is at position 0 of block 0 for w, and so is b (line 2); give"},
 		{"0,0,a,w,m,s,lower,1,,,\n0,1,b,w,m,s,lower,1,,,\n0,1,b,w,m,s,lower,2,,,\n",
-			"t.csv:4: this is a second value of m in block 0 at position 1 of b; give"},
+			"t.csv:4: the table already has a value of m in block 0 at position 1 of b; give"},
 		{"0,0,a,w,m,s,lower,1,e,,\n", `t.csv:2: experiment "e" has "a" as its only contender; add another one`},
 	} {
 		if _, err := read(x.rows); err == nil || !strings.HasPrefix(err.Error(), "some/folder/"+x.want) ||

@@ -129,7 +129,7 @@ func ParseResults(text []byte) (r Results, err error) {
 			ResultsSchema)
 	}
 	if !(r.Margin >= 0 && r.Margin <= MaxMargin) {
-		return r, fault.WithFix(fault.New(fault.Invalid, "results.json: margin is %v, which is no share from 0 to %v",
+		return r, fault.WithFix(fault.New(fault.Invalid, "results.json: margin is %v; it must be a share from 0 to %v",
 			r.Margin, MaxMargin), again)
 	}
 	if err := r.checkWords(); err != nil {

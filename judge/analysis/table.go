@@ -286,8 +286,8 @@ func (b *builder) buildData(e *experiment, baseline int32) (Data, []string) {
 			m := b.defs[e.rows[i].def].metric
 			if slices.ContainsFunc(b.values[start:], func(v sample.Value) bool { return v.Metric == m.Name }) {
 				bad = append(bad, b.lineName(e.rows[i].line)+
-					fmt.Sprintf("this is a second value of %s in block %d at position %d of "+
-						"%s; give every trial of a block its own position",
+					fmt.Sprintf("the table already has a value of %s in block %d at position %d of %s; give every trial of a block "+
+						"its own position",
 						m.Name, x.block, x.position, b.words.names[x.contender]))
 				continue
 			}

@@ -109,7 +109,7 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "0,0,,w,m,s,lower,1\n", "t:2: the row has no contender"},
 		{head + "0,0,a,w,m,s,lower\n", "t:2: the row has 7 fields, the header 8"},
 		{head + "0,0,a,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,1\n",
-			"t:3: this is a second value of m in block 0 at position 0 of a"},
+			"t:3: the table already has a value of m in block 0 at position 0 of a"},
 		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n",
 			"t:4: a is at position 1 of block 0 for w, and so is b (line 2)"},
 		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n",

@@ -421,7 +421,7 @@ func TestParseErrors(t *testing.T) {
 		{"commas", "v: 100.0", `v: "1,000"`, `"1,000" is not a number; write 4005.08 or 46.2k, without commas`},
 		{"nothing in a cell", "{v: 100.0}", "{}", "row b has no value in column v; add v: {missing: why}"},
 		{"two rows of a name", "name: b", "name: a", `a second row is called "a"`},
-		{"half a span", "v: 100.0", "v: {from: 3}", "from and to belong together"},
+		{"half a span", "v: 100.0", "v: {from: 3}", "a range needs both from and to"},
 		{"a span downwards", "v: 100.0", "v: {from: 3, to: 2}", "from 3 is above to 2"},
 		{"runs", "repetitions: 10", "repetitions: many", `"many" is not a number of runs; write 5, or several`},
 		{"link", "repetitions: 10", "link: fast", `"fast" is not a quantity; write 2.5Gbit/s`},

@@ -139,7 +139,8 @@ var impossibleCheck = Check{
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowestCeiling(c.column, r); share > 1 {
-				out = append(out, because(Undoes, "an impossible figure: %s is %s times what %s allows%s", c.showCell(r),
+				out = append(out, because(Undoes, "an impossible figure: %s is %s times the maximum that %s "+
+					"allows%s", c.showCell(r),
 					timesText(share), k.what, k.because(c.column))...)
 			}
 		}
@@ -160,7 +161,8 @@ var impossibleCheck = Check{
 		if len(rows) == 0 {
 			return nil
 		}
-		text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.titleOrName(), shortened(rows),
+		text := fmt.Sprintf("%s: impossible for %s, up to %s times the maximum that %s "+
+			"allows%s", col.titleOrName(), shortened(rows),
 			timesText(worst), k.what, k.because(col))
 		if t.emptyLoop(col) {
 			text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may " +
@@ -188,10 +190,11 @@ var ceilingCheck = Check{
 		case len(at) == 0:
 			return nil
 		case len(at) == 2:
-			return because(Undoes, "both are at the ceiling of %s%s: the table measured the ceiling, not them", k.what,
+			return because(Undoes, "both are at the ceiling of %s%s: the table measured the ceiling, not the two "+
+				"systems", k.what,
 				k.because(c.column))
 		}
-		return because(Qualifies, "%s is at the ceiling of %s%s: its own limit is unknown", at[0], k.what,
+		return because(Qualifies, "%s is at the ceiling of %s%s: the limit of the system itself is unknown", at[0], k.what,
 			k.because(c.column))
 	},
 	column: func(t *Table, col *Column) []string {

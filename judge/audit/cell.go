@@ -68,7 +68,7 @@ func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 	case from != nil && to != nil && value == nil && states == 0:
 		c.readSpan(from, to, r)
 	case from != nil || to != nil:
-		r.Add(n.Position, "write {from: 31k, to: 33k} and nothing else", "from and to belong together")
+		r.Add(n.Position, "write only {from: 31k, to: 33k}", "a range needs both from and to")
 	case states != 1:
 		r.Add(n.Position, "write {missing: why}", "a cell without a number has exactly one of missing, cropped and estimated")
 	case value != nil && c.State == Missing:

@@ -60,15 +60,15 @@ var missingCheck = Check{
 		case needed || c.outcome.rival == nil:
 			return because(Blinds, "no figure is printed for %s", shortened(gone))
 		}
-		return because(Blinds, "no figure is printed for %s, which the claim ranges over", shortened(gone))
+		return because(Blinds, "the claim includes %s, for which no figure is printed", shortened(gone))
 	},
 	column: inState(Missing, "nothing is printed for"),
 }
 
 var croppedCheck = Check{
 	Name: "cropped",
-	Doc: "A bar in a chart is cut off, so its length cannot be read. The check uses the figure of such a bar only " +
-		"if the article prints the number. Readers who compare the lengths of the bars are still misled.",
+	Doc: "A bar in a chart is cut off, so its length cannot be read. The check uses the figure of such a bar only if " +
+		"the article prints the number. The chart still misleads readers who compare the lengths of the bars.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
 			if v := c.cellOf(r); v.State == Cropped && v.Known() {

@@ -246,7 +246,7 @@ var figuresCheck = Check{
 		case o.holds:
 			return because(Agrees, "printed: %s", o.detail)
 		case o.opens:
-			return because(Undoes, "the printed digits do not decide it: %s", o.detail)
+			return because(Undoes, "the printed figures have too few digits to decide: %s", o.detail)
 		case c.Relation != "ratio" && c.Relation != "equal" && o.gap > 0 && o.gap-1 <= plausible:
 			return because(Undoes, "the printed figures say the opposite: %s. The difference of %s may be noise", o.detail,
 				percent(o.gap-1))

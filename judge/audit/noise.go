@@ -39,7 +39,7 @@ var noiseCheck = Check{
 		case c.Relation == "equal" || c.Relation == "ratio" && o.gap < 1+plausible:
 			return sameness(reps, cv, o.gap)
 		case o.gap == 0:
-			return because(Undoes, "%s: it is unknown whether this is more than noise", unrepeated(reps))
+			return because(Undoes, "%s: it is unknown whether this difference is more than noise", unrepeated(reps))
 		case cv > 0 && reps.N >= 2:
 			return byStudent(reps.N, cv, of, o.gap)
 		case o.gap-1 <= plausible:
@@ -79,8 +79,8 @@ func sameness(reps Count, cv, gap float64) []Reason {
 	}
 	half := errorMargin(reps.N, cv)
 	if gap-1+half > plausible {
-		return because(Undoes, "with %d runs and a spread of %s the difference is known to ± %s: too wide to call them "+
-			"equal", reps.N, percent(cv), percent(half))
+		return because(Undoes, "with %d runs and a spread of %s the difference has an uncertainty of ± %s, which is too "+
+			"wide to call them equal", reps.N, percent(cv), percent(half))
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func byStudent(n int, cv float64, of string, gap float64) []Reason {
 		return because(Undoes, "the difference of %s is within the noise: %s mean an uncertainty of ± %s (p = %.2g)",
 			percent(gap-1), said, percent(errorMargin(n, cv)), p)
 	}
-	return because(Agrees, "%s: the difference of %s exceeds it (p = %.2g)", said, percent(gap-1), p)
+	return because(Agrees, "%s: the difference of %s exceeds the noise (p = %.2g)", said, percent(gap-1), p)
 }
 
 // spreadOf returns the largest published coefficient of variation that bears

@@ -97,7 +97,7 @@ var orderCheck = Check{
 func sequential(e Experiment) string {
 	switch {
 	case e.Order == "sequential" && e.Live:
-		return "one order for all runs, on a machine that served others meanwhile: the differences include whatever " +
+		return "all runs had the same order, on a machine that served others meanwhile: the differences include whatever " +
 			"changed with time"
 	case e.Live:
 		return "the machine served others meanwhile"

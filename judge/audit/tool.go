@@ -111,7 +111,7 @@ var traps = []trap{
 		settings := strings.Join(strings.Fields(tool.Settings), " ")
 		return tool.Name == "nginx" && strings.Contains(settings, "worker_processes auto")
 	}, Qualifies, "nginx with worker_processes auto counts the CPUs of the machine: an environment with a CPU limit " +
-		"runs more workers than it has CPUs, and its neighbors without a limit do not"},
+		"runs more workers than it has CPUs, and an environment without a limit does not"},
 	{func(t *Table, tool *Tool, col *Column) bool {
 		mb, ok := tool.numberAfter("-s")
 		moves := strings.HasSuffix(col.Unit, "B/s") || col.Unit == "seek/s"

@@ -122,7 +122,7 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	}
 	if m.Blocks < Window || trials == 0 {
 		return m, fault.WithFix(fault.New(fault.Invalid, "a calibration needs at least %d blocks, and the run has %s", Window,
-			unit.Count(m.Blocks, "block")), "allow it more time, such as --budget 10m")
+			unit.Count(m.Blocks, "block")), "allow the calibration more time, for example with --budget 10m")
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
 	for _, x := range identicalPairs(sides, d) {

@@ -267,7 +267,7 @@ func mentions(r Result, text string) (n int) {
 // Each warning is given where its condition holds, and nowhere else.
 func TestWarnings(t *testing.T) {
 	repeats := []Run{ratios("c", 0.001), ratios("d", -0.001)}
-	all := []string{"unavailable.", "unavailable for some metrics.", "come from calibrations", "comes from calibrations",
+	all := []string{"unavailable.", "unavailable for some metrics.", "come from calibrations", "was measured by calibrations",
 		"too few blocks", "The baselines differ: host in OLD, crun in NEW.", "OLD ended as soon", "NEW ended as soon",
 		"OLD has not ended", "NEW has not ended", "In OLD the twin differs", "In NEW the twin differs",
 		"The twin, a second copy"}
@@ -280,11 +280,11 @@ func TestWarnings(t *testing.T) {
 		"no repeats": {func(a, b *analysis.Results) {}, Option{},
 			[]string{"unavailable."}},
 		"calibrations": {func(a, b *analysis.Results) {}, Option{Calibrated: &Spread{Runs: 3, Direct: 1, Relative: 1}},
-			[]string{"comes from calibrations"}},
+			[]string{"was measured by calibrations"}},
 		"some metrics": {func(a, b *analysis.Results) {
 			a.Cells[0].Metrics[1].Scale, b.Cells[0].Metrics[1].Scale = sample.Difference, sample.Difference
 		}, Option{Calibrated: &Spread{Runs: 3, Direct: 1, Relative: 1}},
-			[]string{"comes from calibrations", "unavailable for some metrics."}},
+			[]string{"was measured by calibrations", "unavailable for some metrics."}},
 		"few blocks": {func(a, b *analysis.Results) {
 			for i := range b.Summaries {
 				b.Summaries[i].Samples = b.Summaries[i].Samples[:3]
@@ -319,7 +319,7 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%s: %d warnings, want %d: %q", name, len(r.Warnings), len(x.want), r.Warnings)
 		}
 	}
-	if r := two(t, ratios("a", 0), ratios("b", 0), Option{}); mentions(r, "pass 3 or more runs") != 1 {
+	if r := two(t, ratios("a", 0), ratios("b", 0), Option{}); mentions(r, "with 3 or more runs") != 1 {
 		t.Errorf("the warning does not say how many runs are needed: %q", r.Warnings)
 	}
 }

@@ -79,8 +79,8 @@ func oddRepeat(old analysis.Results, r Run) (out []string) {
 		say("is not complete: it has %s, and OLD has %d", unit.Count(r.Results.Blocks, "block"), old.Blocks)
 	}
 	if r.Results.Twin != nil && r.Results.Twin.Different {
-		say("was disturbed, because its twin differs from the baseline: remove it from --repeats, or the intervals are " +
-			"too wide")
+		say("was disturbed, because its twin differs from the baseline. Remove it from --repeats; otherwise the intervals " +
+			"are too wide")
 	}
 	return out
 }

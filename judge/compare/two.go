@@ -153,7 +153,8 @@ func (p *pair) estimateRow(r *Row) {
 	}
 	if f := r.Failures; f[0]+f[1] > 0 {
 		r.Warnings = append(r.Warnings,
-			fmt.Sprintf("%d trials failed in OLD and %d in NEW: the change describes the other trials, and there is no verdict",
+			fmt.Sprintf("%d trials failed in OLD and %d in NEW: the change describes only the trials that succeeded, and gets "+
+				"no verdict",
 				f[0], f[1]))
 		return
 	}
@@ -314,12 +315,12 @@ func (p *pair) addWarnings() {
 		if told {
 			some = " for some metrics"
 		}
-		add("Change from run to run: unavailable"+some+". Those intervals cover the noise inside the runs only. "+
-			"To measure the rest, pass %d or more runs in which nothing was changed.", MinRepeats)
+		add("Change from run to run: unavailable"+some+". Without it, an interval covers only the noise inside the runs. "+
+			"To measure it, pass --repeats with %d or more runs in which nothing was changed.", MinRepeats)
 	}
 	if calibrated {
-		add("The change from run to run comes from calibrations, whose work only computes; other work may change more. " +
-			"To measure it, pass --repeats with runs of the same lab file.")
+		add("The change from run to run was measured by calibrations. A calibration only computes; other work may change " +
+			"more from run to run. To measure that change, pass --repeats with runs of the same lab file.")
 	}
 	if short {
 		add("A run has too few blocks for an interval at this confidence level.")

@@ -156,7 +156,7 @@ func (g group) seriesKeys(by compare.By) (out []key) {
 func (g group) planNotes(opt Option) []string {
 	out := []string{}
 	if g.copies > 0 {
-		out = append(out, fmt.Sprintf("%d runs were given more than once and count once.", g.copies))
+		out = append(out, fmt.Sprintf("%d runs were given more than once; each of them counts once.", g.copies))
 	}
 	margins, baselines := map[string]int{}, map[string]int{}
 	for _, r := range g.runs {

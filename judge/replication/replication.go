@@ -149,12 +149,12 @@ func (r *Comparison) Judge() {
 	case there == here:
 		r.Outcome, r.Reason = Holds, ""
 		if r.OtherSize = apart; apart {
-			r.Reason = "another size: the intervals are apart by more than the margin"
+			r.Reason = "another size: the intervals are further apart than the margin"
 		}
 	case !decided(here):
 		r.Outcome, r.Reason = Inconclusive, "no verdict"
 		if apart {
-			r.Outcome, r.Reason = Fails, "the interval includes no difference, and is apart by more than the margin"
+			r.Outcome, r.Reason = Fails, "the interval includes no difference, and is further away than the margin"
 		}
 	case there != analysis.Equivalent && here != analysis.Equivalent:
 		r.Outcome, r.Reason = Fails, "it is "+string(here)

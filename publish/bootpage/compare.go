@@ -109,8 +109,8 @@ func (s Sides) notesOf() []string {
 	notes := lists.Map(s.Cautions, cleanText)
 	switch v := s.Comparison.Interval; {
 	case v.Differs:
-		notes = append(notes, "The boots begin or end at different kinds of moments, and do not have two kinds in common. "+
-			"Their lengths cannot be compared. Record them with the same sources.")
+		notes = append(notes, "The boots begin or end at different kinds of moments, and fewer than two kinds are in all "+
+			"of them. Their lengths cannot be compared. Record them with the same sources.")
 	case v.From != "":
 		notes = append(notes, fmt.Sprintf("The boots begin or end at different kinds of moments. They are compared from "+
 			"%q to %q, which all of them have.", v.From, v.To))
@@ -124,16 +124,16 @@ func (s Sides) orderNote() string {
 	boots := fmt.Sprintf("%d and %d boots.", c.Boots[0], c.Boots[1])
 	switch {
 	case c.Deterministic:
-		return boots + " All boots of a side took exactly the same time in every span, so the differences are exact."
+		return boots + " On each side, every span took exactly the same time in all boots, so the differences are exact."
 	case c.Order == profile.Paired:
-		return fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. A "+
-			"difference is estimated from these pairs: it is not the difference of the two medians, and may even have "+
-			"the other sign. The intervals have %.0f %% each and are not adjusted for the number of spans.", boots,
+		return fmt.Sprintf("%s The sides took turns, so bakeoff compares boot i of one side with boot i of the other. A "+
+			"difference is estimated from these pairs: it is not the difference of the two medians, and may even have the "+
+			"other sign. Each interval has a confidence of %.0f %%, not adjusted for the number of spans.", boots,
 			100*profile.Level)
 	}
-	return fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
-		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+
-		"number of spans.", boots, 100*profile.Level)
+	return fmt.Sprintf("%s Nothing shows that the sides took turns. The differences therefore include whatever else "+
+		"changed between the two sides, so there is no verdict. Each interval has a confidence of %.0f %%, not adjusted "+
+		"for the number of spans.", boots, 100*profile.Level)
 }
 
 // drawable is a row of the figure. Its times are in seconds, or in ticks.

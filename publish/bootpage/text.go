@@ -65,7 +65,7 @@ func Text(w io.Writer, b Boot, width int) error {
 	slices.SortStableFunc(idle, func(a, b profile.Row) int { return cmp.Compare(b.Wait+b.Open, a.Wait+a.Open) })
 	for i, r := range idle[:min(idleRows, len(idle))] {
 		if i == 0 {
-			line("\nWaited, or did not end (no part of any own time):")
+			line("\nSpans that waited or did not end (not part of any own time):")
 		}
 		line("  %9s  %s", f.Idle(r), cleanText(r.Label))
 	}

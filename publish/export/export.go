@@ -310,7 +310,7 @@ func writeJUnit(w io.Writer, runs []run) error {
 				k.Skipped = &message{says}
 				s.Skipped++
 			case c.Verdict != analysis.Better && c.Verdict != analysis.Equivalent:
-				k.Error = &message{"the comparison has no verdict that this program knows"}
+				k.Error = &message{"this program does not know the verdict of the comparison"}
 				s.Errors++
 			}
 			s.Cases = append(s.Cases, k)
@@ -400,7 +400,7 @@ func openmetrics(w io.Writer, runs []run) error {
 		fmt.Fprintf(w, "bakeoff_run_info{%s} 1\n", labelPairs("run", r.Run, "warning", strings.Join(r.Notice.Cautions(), " "),
 			"twin", r.Notice.Twin, "scope", r.Notice.Scope))
 	}
-	gauge("bakeoff_trusted", "1 unless the twin of a run differs, or the run is not the registered one.")
+	gauge("bakeoff_trusted", "0 if the twin of a run differs or the run is not as planned, else 1.")
 	for _, r := range runs {
 		trusted := "1"
 		if len(r.Notice.Alarms) > 0 {
@@ -427,7 +427,7 @@ func openmetrics(w io.Writer, runs []run) error {
 			}
 		}
 	}
-	each("bakeoff_ratio", "Contender over baseline (or their difference).",
+	each("bakeoff_ratio", "Ratio of contender to baseline (or their difference).",
 		func(c analysis.Comparison) *float64 { return c.Ratio })
 	each("bakeoff_beyond_margin", "Whether the whole interval of a verdict better or worse lies outside the margin.",
 		func(c analysis.Comparison) *float64 {

@@ -18,7 +18,7 @@ import (
 func (b *builder) changes(cell, metric string) table {
 	t := table{Caption: "What would change the verdicts on " + cell + ", " + metric, Prose: true,
 		Head: []string{"contender", "verdict", "margin", "blocks", "checks"},
-		Note: "A margin that is chosen after a result proves nothing: choose it for the next run."}
+		Note: "A margin that is chosen after a result proves nothing. Use a new margin for the next run only."}
 	for _, c := range b.primary(cell, metric) {
 		_, word := markAndWord(c)
 		t.Rows = append(t.Rows, []string{c.Contender, word, b.otherMargin(c, word), b.otherBlocks(c, word), b.otherChecks(c)})
@@ -77,7 +77,7 @@ func marginText(margin float64, up bool) string {
 func (b *builder) otherMargin(c analysis.Comparison, word string) string {
 	nearest, farthest, ok := b.marginsReached(c)
 	if !ok {
-		return "none: the interval has no second end"
+		return "none: the interval has only one end"
 	}
 	ours := "the margin is " + significant(100*b.results.Margin, 3) + " %"
 	switch {

@@ -278,8 +278,9 @@ func (b *builder) metricTable(k analysis.Cell) table {
 	t := table{Caption: "All metrics of " + k.Name,
 		Head: []string{"metric", "contender", "median", "interval", "trials", "failed",
 			"against " + b.results.Baseline, "interval", "verdict", "trimmed mean", "variation"},
-		Note: "The trimmed mean leaves out a tenth of the trials at each end, and none of fewer than ten. The variation is " +
-			"their standard deviation divided by it. Both are for comparison with published tables; no verdict uses them."}
+		Note: "The trimmed mean leaves out a tenth of the trials at each end; with fewer than ten trials it is the plain " +
+			"mean. The variation is the standard deviation of all trials, divided by the trimmed mean. Both are for " +
+			"comparison with published tables; no verdict uses them."}
 	compared := map[[2]string]analysis.Comparison{}
 	for _, c := range b.compared() {
 		if c.Cell == k.Name {

@@ -53,9 +53,9 @@ type fleetMachine struct{ Name, Href, Run, Facts string }
 
 // fleetMethod says how verdicts over machines are made.
 const fleetMethod = "Machines are replicates: each gives one number for a comparison, the level of its runs. The " +
-	"estimate is the mean of the machines, and its interval is Student's, with one degree of freedom less than there " +
-	"are machines. Machines count equally. A verdict needs five machines, and none on which the contender failed. The " +
-	"prediction says where one more such machine would lie."
+	"estimate is the mean of these numbers, and its interval is Student's, with one degree of freedom less than there " +
+	"are machines. Machines count equally. A verdict needs five machines, and the contender must not have failed on any " +
+	"machine. The prediction says where the number of one more such machine would lie."
 
 // Fleet renders the page of a judgment over machines: one file without script.
 func Fleet(r fleet.Result, opt RunsOption) ([]byte, error) {
@@ -198,7 +198,8 @@ func fleetLead(r fleet.Result) string {
 func fleetAbout(l fleet.Lab) string {
 	runs := lists.Sum(l.Machines, func(m fleet.Machine) int { return m.Runs })
 	return fmt.Sprintf("%s, %s. Scope: machines like these. Estimates are contender / %s. Primary comparisons: %d; "+
-		"their intervals have %.4g %%. Margin %.3g %%.", unit.Count(len(l.Machines), "machine"), unit.Count(runs, "run"),
+		"their intervals have a confidence of %.4g %%. Margin %.3g "+
+		"%%.", unit.Count(len(l.Machines), "machine"), unit.Count(runs, "run"),
 		l.Baseline, l.Judged, 100*l.Level, 100*l.Margin)
 }
 

@@ -155,13 +155,13 @@ func newHistoryPage(r history.Result, opt RunsOption) historyPage {
 }
 
 // historyMethod says how steps are found.
-const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval " +
-	"includes the spread between runs. A step is found by Student's t over all places with two runs on both " +
-	"sides, or by a scan of normal scores, with three, against random orders of the runs; so is a change that " +
-	"returns. Parts between steps are tested again " +
-	"at their share of the error rate. A positive correlation of neighboring runs widens the test. A slow drift is " +
-	"shown as one or more steps. What coincides with a step need not be its cause. The error rate holds for one " +
-	"reading: a history that is read after each new run gives more false alarms over time."
+const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval includes " +
+	"the spread between runs. bakeoff looks for a step at every place with two runs on both sides (Student's t) or " +
+	"three runs (a scan of normal scores), and compares the result with random orders of the runs. It looks for a " +
+	"change that returns in the same way. Parts between steps are tested again at their share of the error rate. A " +
+	"positive correlation of neighboring runs widens the test. A slow drift is shown as one or more steps. What " +
+	"coincides with a step need not be its cause. The error rate holds for one reading: a history that is read after " +
+	"each new run gives more false alarms over time."
 
 // historyLinks are the addresses of the runs, by lab.
 func historyLinks(r history.Result, link func(string) string) [][]string {
@@ -254,7 +254,7 @@ func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []s
 func historyAbout(by compare.By, l history.Lab) string {
 	what := "Estimates are contender / " + l.Baseline + "."
 	if by == compare.Direct {
-		what = "Estimates are the values themselves, so a change of the machine is in them."
+		what = "Estimates are the values themselves, so they include changes of the machine."
 	}
 	share := fmt.Sprintf("%d primary series share the error rate", l.Judged)
 	if l.Judged == 1 {
@@ -420,10 +420,11 @@ func levelText(by compare.By, l history.Lab, s history.Series) string {
 func outlookText(l history.Lab, s history.Series) (text string) {
 	say := func(v *float64) string { return difference.Of(s.Scale, s.Unit, v, nil, nil).Text(*v) }
 	if x := s.Suspect; x != nil && x.Ratio != nil {
-		text = fmt.Sprintf(" Not decidable yet: %s from %s on; with %s like it, it is a step.", say(x.Ratio),
+		text = fmt.Sprintf(" Not decidable yet: %s from %s on; after %s like it, bakeoff would call it a step.", say(x.Ratio),
 			l.Runs[x.Run].Run, unit.Count(x.Runs, "more run"))
 		if x.Clear {
-			text = fmt.Sprintf(" The newest run, %s, stands out by %s: it is a bad run, or a step, which %s like it would show.",
+			text = fmt.Sprintf(" The newest run, %s, differs from the others by %s. It is either a bad run or a step; %s like "+
+				"it would show which.",
 				l.Runs[x.Run].Run, say(x.Ratio), unit.Count(x.Runs, "more run"))
 		}
 	}

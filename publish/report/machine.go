@@ -29,7 +29,7 @@ func (e *contents) readMachine(run *store.Run) {
 		named = named || l.Type == store.LineCalibration && l.Calibration != nil && l.Calibration.SHA256 == got.SHA256
 	}
 	if !named {
-		e.problem("The calibration is not the one that the journal names, so it is not shown.")
+		e.problem("The calibration file is not the one that the journal names, so this page does not show it.")
 		return
 	}
 	c, err := calibrate.Decode(data)
@@ -85,7 +85,7 @@ func (b *builder) calibrated() {
 			inPercent(1-in.True), found, by, unit.Count(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
 	}
 	if _, relative, ok := c.Spread(); ok {
-		n.Lines = append(n.Lines, fmt.Sprintf("Between runs, with nothing changed, a ratio varies by %s "+
+		n.Lines = append(n.Lines, fmt.Sprintf("From run to run, although nothing was changed, a ratio varies by %s "+
 			"(standard deviation over %s).", inPercent(math.Expm1(relative)), unit.Count(len(c.Runs), "run")))
 	}
 	b.page.Known = n
@@ -137,7 +137,7 @@ func smallest(c *calibrate.Calibration) string {
 		}
 	}
 	if len(parts) == 0 {
-		return "Its trials take so long that two contenders cannot be told apart within an hour."
+		return "Its trials take so long that no difference between two contenders can be detected within an hour."
 	}
 	length := ""
 	if last := c.Runs[len(c.Runs)-1]; last.Length > 0 {

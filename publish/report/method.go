@@ -59,7 +59,7 @@ func (b *builder) registeredDesign() []pair {
 		pair{"Looks", looksOf(d)},
 		pair{"Environments", map[string]string{"block": "new for each block", "run": "the same for all blocks"}[d.Instances]},
 		pair{"Order", orderOf(b.plan)},
-		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own",
+		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own alpha",
 			unit.Count(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
 	if d.ExactTrials > 0 {
 		out = append(out, pair{"Exact metrics",

@@ -139,7 +139,7 @@ func (b *builder) lacking() (out []string) {
 func (b *builder) control() {
 	p, t := &b.page, b.results.Twin
 	if t == nil {
-		p.TwinNote = "No twin: nothing shows that the run finds no difference where there is none."
+		p.TwinNote = "No twin: nothing shows that the run finds no difference between equal contenders."
 		return
 	}
 	p.TwinName = t.Name

@@ -171,7 +171,7 @@ func (b *builder) contraryNote(cell, metric string) string {
 	}
 	return joinWords(who) +
 		": the medians do not agree with the difference. Medians are of all trials; the difference is estimated within " +
-		"blocks, with the blocks up to the verdict, so that a change of the machine between blocks hardly counts. The " +
+		"blocks, with the blocks up to the verdict, so that a change of the machine between blocks hardly affects it. The " +
 		"verdict is about the difference."
 }
 

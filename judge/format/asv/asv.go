@@ -26,10 +26,10 @@ func (asv) Doc() format.Doc {
 		Name:    "asv",
 		Program: "asv run --record-samples; results/MACHINE/COMMIT-ENVIRONMENT.json",
 		Labels:  []format.LabelDoc{{Name: "benchmark", Doc: "name of the benchmark, with its module and class"}},
-		Parts:   "param1, param2 … for parameters: the file has no names of them",
-		Order: "asv runs a benchmark with all of its parameters in one or more rounds of processes before it starts " +
-			"the next one. A file is one commit in one environment. Without --record-samples it has statistics and no single " +
-			"values.",
+		Parts:   "param1, param2 … for the parameters, because the file does not contain their names",
+		Order: "asv runs a benchmark with all of its parameters in one or more rounds of processes before it starts the " +
+			"next one. A file is one commit in one environment. Without --record-samples, the file has only statistics and no " +
+			"single values.",
 		Summaries: []format.Summary{
 			{What: "the text of asv", Head: lazy.Compile(
 				`(?m)^\| Change +\| Before |^·+ (?:Discovering benchmarks|Running \d+ total)`)},

@@ -226,9 +226,9 @@ func (r *reader) warnFast() {
 		}
 	}
 	if len(names) > 0 && len(r.out.Records) > 0 {
-		r.p.Warn(r.out.Records[0].Line, "These tests ended too fast for bonnie++ to measure them (+++++): %s. bakeoff gives "+
-			"no rate and no CPU time of them, also not of the passes that bonnie++ measured: those are the slow ones. Use a "+
-			"larger file, or more small files.", strings.Join(names, ", "))
+		r.p.Warn(r.out.Records[0].Line, "These tests ended too fast for bonnie++ to measure them (+++++): %s. bakeoff "+
+			"shows neither rate nor CPU time of these tests. It also leaves out the passes that bonnie++ did measure, because "+
+			"they are the slow ones. Use a larger file, or more small files.", strings.Join(names, ", "))
 	}
 }
 
@@ -307,8 +307,8 @@ func (r *reader) readTable(part format.Part) {
 		if version < "1.96" { // bakeoff does not read its CSV
 			fix = "use bonnie++ 1.96 or later"
 		}
-		r.p.LeaveOut(part.Line, "bakeoff reads no tests of small files from a table, because that of bonnie++ 2.00 has the "+
-			"number of files in place of their rates; %s", fix)
+		r.p.LeaveOut(part.Line, "bakeoff does not read the tests of small files from a table, because the table of "+
+			"bonnie++ 2.00 has the number of files in place of the rates; %s", fix)
 	}
 	r.addRecord(rec)
 }

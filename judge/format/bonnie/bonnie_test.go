@@ -53,7 +53,7 @@ func TestSmallFilesOfTables(t *testing.T) {
 				"Machine        Size K/sec %CP K/sec %CP K/sec %CP K/sec %CP K/sec %CP  /sec %CP\n" +
 				"host             4G 60531  87 113242  24 57483  12 55031  84 141221  12 312.4   0\n" +
 				"                    ------Sequential Create------ --------Random Create--------\n",
-			Want: "x:1: bakeoff reads no tests of small files from a table, because that of bonnie++ 2.00 has the number of " +
-				"files in place of their rates; " + want}})
+			Want: "x:1: bakeoff does not read the tests of small files from a table, because the table of " +
+				"bonnie++ 2.00 has the number of files in place of the rates; " + want}})
 	}
 }

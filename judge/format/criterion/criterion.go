@@ -185,7 +185,8 @@ func (r *reader) addSamples(line int, id, saved string, iterations, times []*flo
 		return
 	}
 	if len(times) == 0 || len(iterations) != len(times) {
-		r.p.LeaveOut(line, "%q has %d numbers of iterations and %d measured values; each sample has one of both", id,
+		r.p.LeaveOut(line, "%q has %d numbers of iterations and %d measured values; each sample needs one number and one "+
+			"value", id,
 			len(iterations), len(times))
 		return
 	}

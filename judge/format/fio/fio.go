@@ -36,8 +36,8 @@ func (fio) Doc() format.Doc {
 		By:      "job",
 		Labels:  []format.LabelDoc{{Name: "job", Doc: "name of the job"}},
 		Parts:   "host (of fio --client), and options of fio, as \"option bs\"",
-		Order: "fio runs all jobs of a file at the same time, unless a job has stonewall, and reports one value of each. " +
-			"A repetition is another file. A file has the time at which fio ended.",
+		Order: "fio runs all jobs of a file at the same time, unless a job has stonewall, and reports one value of each " +
+			"job. Repetitions are therefore separate files. A file contains the time at which fio ended.",
 		InOrder: true,
 		Summaries: []format.Summary{
 			{What: "the text of fio", Head: lazy.Compile(`(?m)^\S.*: \(g=\d+\): rw=|^ +(?:read|write|trim) *: IOPS=\S+, BW=`)},
@@ -353,7 +353,7 @@ func (r *reader) compareRates(line int, j job, s direction) {
 			continue
 		}
 		if want := *x.sum * 1000 / *s.Runtime; math.Abs(*x.rate-want) > maxRateError*want {
-			r.p.Warn(line, "%s of job %q (%s) is %.6g, and the sum divided by the runtime is %.6g. The file was changed, or "+
+			r.p.Warn(line, "%s of job %q (%s) is %.6g, but the sum divided by the runtime is %.6g. The file was changed, or "+
 				"fio has an error; bakeoff uses %s.", x.name, j.Name, s.name, *x.rate, want, x.name)
 		}
 	}

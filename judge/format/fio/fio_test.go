@@ -158,7 +158,7 @@ func TestDoubtfulNumbers(t *testing.T) {
 			"moved fewer bytes than asked for: 2.",
 		`"read": {"iops": 1, "bw_bytes": 5, "total_ios": 30, "io_bytes": 150, "runtime": 30001}`: "",
 		`"read": {"iops": 10, "bw_bytes": 5, "total_ios": 30, "io_bytes": 150, "runtime": 30000}`: "x:1: iops of job \"a\" " +
-			"(read) is 10, and the sum divided by the runtime is 1. The file was changed, or fio has an error; bakeoff uses " +
+			"(read) is 10, but the sum divided by the runtime is 1. The file was changed, or fio has an error; bakeoff uses " +
 			"iops.",
 		`"write": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "drop_ios": 1}`: "x:1: Operations of job \"a\" (write) that " +
 			"were dropped: 1.",

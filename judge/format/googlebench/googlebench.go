@@ -30,8 +30,8 @@ func (googlebench) Doc() format.Doc {
 		Labels:  []format.LabelDoc{{Name: "benchmark", Doc: "name of the benchmark, without its arguments"}},
 		Parts:   "sub1, sub2 … for arguments, or the name of a named argument",
 		Order: "Google Benchmark runs all repetitions of a benchmark before it starts the next one, in one process. With " +
-			"--benchmark_enable_random_interleaving it mixes them, and the file does not say so, so the order is unknown. " +
-			"A value is the mean of the iterations of a repetition.",
+			"--benchmark_enable_random_interleaving it mixes the repetitions of all benchmarks. The file does not say whether " +
+			"this option was used, so the order is unknown. A value is the mean of the iterations of a repetition.",
 		Summaries: []format.Summary{
 			{What: "the text of Google Benchmark", Head: lazy.Compile(`(?m)^Benchmark +Time +CPU +Iterations`)},
 			{What: "the CSV of Google Benchmark", Head: lazy.Compile(`(?m)^name,iterations,real_time,cpu_time,`)},

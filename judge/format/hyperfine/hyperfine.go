@@ -122,7 +122,8 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 			*r.Command)
 		return
 	case len(r.ExitCodes) > 0 && len(r.ExitCodes) != len(r.Times):
-		p.LeaveOut(line, "%q has %d times and %d exit codes; each run has one of both", *r.Command, len(r.Times),
+		p.LeaveOut(line, "%q has %d times and %d exit codes; each run needs one time and one exit "+
+			"code", *r.Command, len(r.Times),
 			len(r.ExitCodes))
 		return
 	}
@@ -143,14 +144,14 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 		times = append(times, *t)
 	}
 	if bad > 0 {
-		p.LeaveOut(line, "%q: %d of %d times are negative or no number", *r.Command, bad, len(r.Times))
+		p.LeaveOut(line, "%q: %d of %d times are negative or not numbers", *r.Command, bad, len(r.Times))
 	}
 	if rec.Failed > 0 {
 		rec.Reason = "the exit code is not 0"
 	}
 	if zero > 0 {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%q: %d of %d times are 0 s, because hyperfine subtracts the time "+
-			"that a shell takes to start. Measure so short a command with hyperfine -N.", *r.Command, zero, len(times)))
+			"that a shell takes to start. Measure such a short command with hyperfine -N.", *r.Command, zero, len(times)))
 	}
 	series := format.Series{Metric: seconds, Values: times}
 	if !slices.Contains(r.Times, nil) && bad == 0 { // hyperfine includes the runs that failed

@@ -83,7 +83,7 @@ func TestLeftOut(t *testing.T) {
 		{Name: "a string", Text: good + `{"command": "b", "times": ["x"]}]}`,
 			Want: "x:2: times is a JSON string instead of a number"},
 		{Name: "NaN", Text: good + `{"command": "b", "times": [1, NaN]}]}`,
-			Want: `x:2: "b": 1 of 2 times are negative or no number`},
+			Want: `x:2: "b": 1 of 2 times are negative or not numbers`},
 		{Name: "null", Text: good + `{"command": "b", "times": [null]}]}`, Want: `x:2: "b": 1 of 1 times`},
 		{Name: "exit codes", Text: good + `{"command": "b", "times": [1, 1], "exit_codes": [0]}]}`,
 			Want: `x:2: "b" has 2 times and 1 exit codes`},

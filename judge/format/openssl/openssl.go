@@ -27,8 +27,8 @@ func (openssl) Doc() format.Doc {
 			{Name: "algorithm", Doc: "algorithm, with the length of a key"},
 			{Name: "size", Doc: "size of a block in bytes"},
 		},
-		Order: "openssl speed measures one algorithm after another, each with one size after another, once. It does not " +
-			"say how long: use -elapsed, because it counts CPU time otherwise.",
+		Order: "openssl speed measures one algorithm after another, each with one size after another, once. The output " +
+			"does not say how long a measurement took. Use -elapsed: otherwise openssl speed counts CPU time.",
 		InOrder: true,
 		Source:  []string{"openssl-speed(1)"},
 	}

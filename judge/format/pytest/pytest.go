@@ -198,7 +198,7 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 	}
 	switch {
 	case bad > 0:
-		p.LeaveOut(line, "%q: %d of %d times are negative or no number", name, bad, len(b.Stats.Data))
+		p.LeaveOut(line, "%q: %d of %d times are negative or not numbers", name, bad, len(b.Stats.Data))
 		if len(series.Values) == 0 {
 			return
 		}

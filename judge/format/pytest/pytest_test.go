@@ -44,7 +44,7 @@ func TestMistakes(t *testing.T) {
 		{Name: "negative", Text: `{"benchmarks": [{"name": "a", "stats": {"data": [-1]}}]}`,
 			Want: `x:1: "a": 1 of 1 times are negative`},
 		{Name: "NaN", Text: "{\"benchmarks\": [{\"name\": \"a\",\n\"stats\": {\"data\": [NaN]}}]}",
-			Want: `x:1: "a": 1 of 1 times are negative or no number`},
+			Want: `x:1: "a": 1 of 1 times are negative or not numbers`},
 	})
 }
 
@@ -53,7 +53,7 @@ func TestLeftOut(t *testing.T) {
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "no stats", Text: good + `{"name": "b"}]}`, Want: "x:2: the benchmark has no name or no stats"},
 		{Name: "one time", Text: good + `{"name": "b", "stats": {"data": [1, Infinity]}}]}`,
-			Want: `x:2: "b": 1 of 2 times are negative or no number`},
+			Want: `x:2: "b": 1 of 2 times are negative or not numbers`},
 		{Name: "no rounds", Text: good + `{"name": "b", "stats": {"rounds": 0, "mean": 0}}]}`, Want: `x:2: "b" ran 0 rounds`},
 		{Name: "no times", Text: good + `{"name": "b", "stats": {"rounds": 3, "mean": NaN}}]}`,
 			Want: `x:2: "b" has no times, no mean and no median`},

@@ -21,8 +21,9 @@ func (redis) Doc() format.Doc {
 		Name:    "redis",
 		Program: "redis-benchmark --csv > FILE",
 		Labels:  []format.LabelDoc{{Name: "test", Doc: "name of the test, or the command with its arguments"}},
-		Order: "redis-benchmark runs one test after the other, each once unless -l repeats all of them. Its " +
-			"rate counts whole milliseconds, and the file does not name the number of requests, the clients or the pipelining.",
+		Order: "redis-benchmark runs one test after the other, each once unless -l repeats all of them. It computes the " +
+			"rate from a time in whole milliseconds. The file does not name the number of requests, the clients or the " +
+			"pipelining.",
 		InOrder: true,
 		Summaries: []format.Summary{
 			{What: "the text of redis-benchmark", Head: lazy.Compile(

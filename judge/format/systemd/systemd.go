@@ -27,8 +27,8 @@ func (systemd) Doc() format.Doc {
 			{Name: "report", Doc: "time, blame or critical-chain"},
 			{Name: "part", Doc: "phase of the boot, or unit"},
 		},
-		Order: "A file describes one boot. Units start at the same time as others, and wait for others, so their times do " +
-			"not add up. Several boots are several files.",
+		Order: "A file describes one boot. Units start in parallel and wait for each other, so their times do not add up. " +
+			"Use one file for each boot.",
 		InOrder: true,
 		Source:  []string{"systemd-analyze(1)"},
 	}

@@ -26,14 +26,14 @@ var rules = []rule{
 		adapt: func(set commandLine) string {
 			for _, word := range []string{"ignore_loglevel", "loglevel", "debug"} {
 				if set.hasArgument("quiet") && set.hasParameter(word) {
-					return "The kernel's command line has quiet, but " + word + " takes it back: remove " + word + "."
+					return "The kernel's command line has quiet, but " + word + " cancels it: remove " + word + "."
 				}
 			}
 			if set.hasArgument("quiet") {
 				return "Use a faster console, or none: the kernel's command line has quiet already."
 			}
-			return "Write less to the console, or use a faster one: 115200 baud are 11.5 characters in a millisecond. The " +
-				"lines of initcall_debug are among those messages."
+			return "Write less to the console, or use a faster one: at 115200 baud, a console writes 11.5 characters per " +
+				"millisecond. The lines of initcall_debug are among those messages."
 		},
 		argument: func([]bootmodel.Span) string { return "quiet" },
 	},
@@ -47,7 +47,8 @@ var rules = []rule{
 					how = append(how, name+"=")
 				}
 			}
-			return "Tell it: " + strings.Join(how, ", ") + " on Linux; a kernel that asks the hypervisor for the frequency " +
+			return "Give it the " +
+				"frequency: " + strings.Join(how, ", ") + " on Linux; or use a kernel that asks the hypervisor for the frequency " +
 				"(NetBSD 11)."
 		},
 	},

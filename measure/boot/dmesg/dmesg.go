@@ -29,9 +29,9 @@ func (source) Doc() boot.SourceDoc {
 		Name:  name,
 		Reads: "the kernel log of any system, by its time stamps alone",
 		Get:   "dmesg > FILE",
-		Says: "A span runs from one line to the next. The log does not say what ran in between: what the first line " +
-			"announces, or what the second reports. Lines with the same time make no span. The time before the first line " +
-			"and after the last is unknown.",
+		Says: "A span runs from one line to the next. The log does not say what ran in between: it may be what the first " +
+			"line announces, or what the second line reports. Lines with the same time make no span. The time before the " +
+			"first line and after the last is unknown.",
 	}
 }
 
@@ -56,7 +56,8 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	}
 	if r.Marks, r.System = log.Marks(); r.System == "netbsd" {
 		r.Clocks = append(r.Clocks, bootmodel.Clock{Name: "monotonic", Source: name, Hz: 1e9, OffsetNS: netBSDStart,
-			UncertaintyNS: new(float64(netBSDTick)), Note: "The kernel stamps its log with the clock of programs."})
+			UncertaintyNS: new(float64(netBSDTick)), Note: "The time stamps of the kernel log are from the clock that " +
+				"programs read."})
 	}
 	for i, line := range log.Lines[:len(log.Lines)-1] {
 		if next := log.Lines[i+1].At; next > line.At {

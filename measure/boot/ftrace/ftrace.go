@@ -42,11 +42,10 @@ func (source) Doc() boot.SourceDoc {
 		Get: "boot with ftrace=function_graph ftrace_graph_filter=do_one_initcall ftrace_graph_max_depth=3 " +
 			"trace_buf_size=16M " +
 			"trace_options=funcgraph-abstime,funcgraph-proc, then cat /sys/kernel/tracing/trace > FILE",
-		Says: "Every task has a track. Calls are known to the microsecond, and functions that call no other took the " +
-			"time that the " +
-			"trace says, in nanoseconds. Tracing itself takes time in every function, so compare traces with traces only. " +
-			"Functions below the " +
-			"depth of the trace are part of those above.",
+		Says: "Every task has a track. The times of calls are accurate to 1 µs. For a function that calls no other, " +
+			"bakeoff uses the duration in the trace, which is in nanoseconds. Tracing itself takes time in every function, so " +
+			"compare traces with traces only. The time of a function deeper than the limit (ftrace_graph_max_depth) is part " +
+			"of the time of the function that called it.",
 	}
 }
 
@@ -219,7 +218,7 @@ func (g *graph) endCall(t *task, e entry) {
 // noteLostEvents notes that a CPU lost events: nobody knows what ended meanwhile.
 func (g *graph) noteLostEvents(text string) {
 	g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true,
-		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line,
+		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). Functions that were running at that time end there.", g.line,
 			boot.ValidText(text))})
 	for _, t := range g.order {
 		g.cutOpenCalls(t)
@@ -257,8 +256,8 @@ func (g *graph) finishRecording() (bootmodel.Recording, error) {
 		count int
 		text  string
 	}{
-		{g.strays, "Returns without a call in the trace, which were left out: %d."},
-		{g.endless, "Calls without a return in the trace, which end with the function that called them: %d."},
+		{g.strays, "%d returns have no call in the trace; they were left out."},
+		{g.endless, "%d calls have no return in the trace; they end with the function that called them."},
 	} {
 		if n.count > 0 {
 			g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf(n.text, n.count)})

@@ -67,9 +67,9 @@ func TestArgumentsAndReturnValues(t *testing.T) {
 // A line that is missing changes no time of the functions around it.
 func TestAMissingLineShiftsNothing(t *testing.T) {
 	for _, tt := range []struct{ line, want, note string }{
-		{"    d() {", "a 1000+7000<-1 on 1 false", "Returns without a call in the trace, which were left out: 1."},
-		{"    } /* d", "a 1000+7000<-1 on 1 false, d 5000+3000<0 on 1 true", "Calls without a return"},
-		{"  a(", "d 5000+1000<-1 on 1 false", "Returns without a call in the trace, which were left out: 1."},
+		{"    d() {", "a 1000+7000<-1 on 1 false", "1 returns have no call in the trace; they were left out."},
+		{"    } /* d", "a 1000+7000<-1 on 1 false, d 5000+3000<0 on 1 true", "1 calls have no return"},
+		{"  a(", "d 5000+1000<-1 on 1 false", "1 returns have no call in the trace; they were left out."},
 	} {
 		var kept []string
 		for line := range strings.Lines(extended) {

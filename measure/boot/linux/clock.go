@@ -43,10 +43,11 @@ func offsetOfTrace(in input, marks []bootmodel.Mark) (offset float64, uncertaint
 	run := slices.IndexFunc(marks, func(m bootmodel.Mark) bool { return m.Name == bootmodel.MarkUserland })
 	first := slices.IndexFunc(in.events, func(e event) bool { return e.kind == "exec" && e.pid == "1" })
 	if run < 0 || first < 0 {
-		return 0, nil, "Taken to be the clock of the log, because nobody read both."
+		return 0, nil, "Assumed to be the clock of the log, because the file has no readings of both clocks."
 	}
 	return float64(marks[run].At-in.events[first].at) * 1000, nil,
-		"Placed so that process 1 executes its program when the kernel logs that it will, because nobody read both clocks."
+		"Placed so that process 1 executes its program when the kernel logs that it will, because the file has no readings " +
+			"of both clocks."
 }
 
 // placeMonotonic adds CLOCK_MONOTONIC, the clock of programs, so that others can place

@@ -122,8 +122,7 @@ func (in *input) comment(text string) (problem string) {
 	}
 	if k < w {
 		in.notes = append(in.notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("The kernel overwrote %d of "+
-			"%d events, "+
-			"because the buffer of its tracing was full. Make it larger (trace_buf_size=16M).", w-k, w)})
+			"%d events, because its trace buffer was full. Make the buffer larger (trace_buf_size=16M).", w-k, w)})
 	}
 	return ""
 }

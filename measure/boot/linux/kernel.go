@@ -79,8 +79,9 @@ func (b *builder) addKernelLog(log printk.Log) {
 			" are too short.")
 	}
 	if k.called == 0 && promised(b.r.Command) {
-		b.addNote(true, "The command line has initcall_debug, but the log has no line of an initcall. The kernel logs them "+
-			"with the lowest priority: copy what dmesg prints without -l, or add loglevel=8 if this is a console.")
+		b.addNote(true, "The command line has initcall_debug, but no line of the log is about an initcall. The kernel logs "+
+			"initcalls with the lowest priority: copy what dmesg prints without -l; or, if the file is the output of a "+
+			"console, add loglevel=8 to the command line.")
 	}
 	if k.lostHead > 0 {
 		b.addNote(true, fmt.Sprintf("The log has the returns of %d initcalls without their calls: the kernel overwrote "+

@@ -43,15 +43,14 @@ func (source) Doc() boot.SourceDoc {
 		Reads: "the kernel log of Linux with initcall_debug, and processes from tracefs",
 		Get: "boot with initcall_debug log_buf_len=4M trace_event=sched:sched_process_fork,sched:sched_process_exec," +
 			"sched:sched_process_exit, then bakeoff-agent boot-events > FILE (or: dmesg; cat /sys/kernel/tracing/trace)",
-		Says: "An initcall lies between the line calling and the line initcall. If the kernel writes those lines to its " +
-			"console (loglevel=8), the span printk is the time until it went on. The span clock correction is what the " +
-			"clock of the log had lost until Linux found a stable one. The span kernel runs from the first line to " +
-			"the start of process 1; what no initcall covers is cut at the lines of the log, and each part has the name of " +
-			"the line before it. Only the ends of probes are logged, so a probe begins as long before its line as it " +
-			"says. A probe that fits " +
-			"into the initcall that is open belongs to it. Until the kernel has a clock source, these durations are whole " +
-			"timer ticks. " +
-			"Processes are copies of their parents until they execute a program.",
+		Says: "The span of an initcall runs from its line calling to its line initcall. If the kernel writes those lines " +
+			"to its console (loglevel=8), a span printk is the time between two initcalls in which the kernel wrote them. The " +
+			"span clock correction is the time that the clock of the log lost before Linux found a stable clock. The span " +
+			"kernel runs from the first line to the start of process 1. The part of it that no initcall covers is cut at the " +
+			"lines of the log; each piece has the name of the line before it. The kernel logs only the end of a probe, with " +
+			"its duration: bakeoff computes the start. A probe that fits into the initcall that was running belongs to that " +
+			"initcall. Until the kernel has a clock source, the durations of probes are whole timer ticks. Until a process " +
+			"executes a program, it is a copy of its parent.",
 	}
 }
 
@@ -109,9 +108,8 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		b.processes(in.events)
 	}
 	if len(b.r.Spans) == 0 {
-		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file has events of kernel threads only; record them "+
-			"from the "+
-			"start of the boot", boot.At(file, 1))
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file has no events except those of kernel threads; "+
+			"record the events from the start of the boot", boot.At(file, 1))
 	}
 	b.placeMonotonic(in)
 	bootmodel.SortMarks(&b.r)

@@ -261,7 +261,7 @@ func TestPromisedInitcallsAreMissed(t *testing.T) {
 			r := read(t, "[    0.000000] Linux version 6\n[    0.000000] "+prefix+words+"\n[    0.500000] Run /init as init "+
 				"process\n")
 			got := slices.ContainsFunc(r.Notes, func(n bootmodel.Note) bool {
-				return n.Lost && strings.Contains(n.Text, "the log has no line of an initcall")
+				return n.Lost && strings.Contains(n.Text, "no line of the log is about an initcall")
 			})
 			if got != want || r.Command != words {
 				t.Errorf("%s%s: %q, notes %+v", prefix, words, r.Command, r.Notes)
@@ -289,7 +289,7 @@ func TestMistakes(t *testing.T) {
 		"x:1: the file is empty":          "",
 		"x:1: no line begins with a time": "hello\n",
 		"x:2: the file has neither":       "# bakeoff boot events 1\n# lost: all\n",
-		"x:1: the file has events of kernel": "k-2 [0] 1.000000: sched_process_fork: comm=k pid=2 child_comm=k " +
+		"x:1: the file has no events except": "k-2 [0] 1.000000: sched_process_fork: comm=k pid=2 child_comm=k " +
 			"child_pid=3\n",
 		"x:1: this event has no task":                        "x [000] 1: sched_process_exit: comm=x pid=1\n",
 		"x:1: this event does not name th":                   "x-1 [000] 1.000000: sched_process_exec: old_pid=1\n",

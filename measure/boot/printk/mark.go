@@ -64,13 +64,13 @@ func (l Log) contradiction() string {
 	if !ok || math.Abs(float64(passed-figure)) <= 0.1*float64(figure)+0.005*l.Hz {
 		return ""
 	}
-	what := "stood still or lost time"
+	what := "stood still or ran too slowly"
 	if passed > figure {
-		what = "counts more than the kernel does"
+		what = "ran too fast"
 	}
-	return fmt.Sprintf("Line %d says %q, but %.1f ms had passed on the clock of the log by then: this clock %s. "+
-		"The mark %q is at the kernel's own figure, counted from the first line; the times of the other lines "+
-		"are those of the log.",
+	return fmt.Sprintf("Line %d says %q, but by the clock of the log %.1f ms had passed since the first line: the clock "+
+		"of the log %s. bakeoff places the mark %q by the kernel's own figure, counted from the first line, and all other "+
+		"lines by the clock of the log.",
 		line.Number, line.Text, 1e3*float64(passed)/l.Hz, what, bootmodel.MarkUserland)
 }
 
@@ -91,7 +91,7 @@ func (l Log) Marks() (marks []bootmodel.Mark, system string) {
 				found[s.mark] = bootmodel.Mark{Name: s.mark, At: line.At, How: s.how}
 				if figure, own, ok := l.ownFigure(); ok && own.Number == line.Number {
 					found[s.mark] = bootmodel.Mark{Name: s.mark, At: l.Lines[0].At + figure,
-						How: "the kernel's own figure of its time, counted from the first line of the log"}
+						How: "the boot time that the kernel itself reports, counted from the first line of the log"}
 				}
 			}
 		}
@@ -117,7 +117,7 @@ func (l Log) Notes(source string) (notes []bootmodel.Note) {
 	}
 	if l.Xen > 0 {
 		notes = append(notes, bootmodel.Note{Source: source,
-			Text: fmt.Sprintf("%s written by the hypervisor Xen, whose clock is another, and left out.",
+			Text: fmt.Sprintf("%s written by the hypervisor Xen, which has a clock of its own, and left out.",
 				countOf(l.Xen, "line was", "lines were"))})
 	}
 	notes = append(notes, l.Skipped.Notes(source)...)

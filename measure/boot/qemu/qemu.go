@@ -30,11 +30,11 @@ func (source) Doc() boot.SourceDoc {
 		Name:  name,
 		Reads: "the trace of QEMU with times",
 		Get:   "qemu-system-x86_64 -msg timestamp=on -trace 'fw_cfg_*' -trace pic_ioport_write … 2> FILE",
-		Says: "The start of the processor is between the last event of the thread that prepares the machine and the first " +
-			"of a processor. The firmware gives control to the kernel right after it has read the last part of the " +
-			"kernel, its command line or its RAM disk, and before the next event of the processor. A kernel that " +
-			"a boot loader reads from a disk is not seen. A line that the guest writes to a debug port (option debug-port " +
-			"of the driver qemu) is a span up to the next one.",
+		Says: "The processor starts between two events: the last one of the thread that prepares the machine, and the " +
+			"first one of a processor. bakeoff takes the middle. The firmware starts the kernel right after it has read the " +
+			"last part of the kernel, its command line or its RAM disk, and before the next event of the processor. The trace " +
+			"does not show a kernel that a boot loader reads from a disk. A line that the guest writes to a debug port " +
+			"(option debug-port of the driver qemu) begins a span, which ends at the next such line.",
 	}
 }
 
@@ -79,8 +79,7 @@ func Read(file string, data []byte) (r bootmodel.Recording, startNS int64, err e
 	}
 	if in.back {
 		r.Notes = append(r.Notes, bootmodel.Note{Source: name,
-			Text: "The clock of the host was set back while QEMU started. " +
-				"The marks may be wrong by that."})
+			Text: "The clock of the host was set back while QEMU started. The marks may be wrong by the same time."})
 	}
 	vcpu, ok := processor(events)
 	if ok {
@@ -203,7 +202,7 @@ func entered(events []entry) (bootmodel.Mark, bool) {
 		return bootmodel.Mark{}, false
 	}
 	m := bootmodel.Mark{Name: bootmodel.MarkFirmware, At: events[last].at,
-		How: "the firmware read the last part of the kernel, and gave control away"}
+		How: "the firmware read the last part of the kernel, and then started the kernel"}
 	for _, e := range events[last+1:] {
 		if e.thread != events[0].thread {
 			m.UncertaintyNS = new(float64(e.at-events[last].at) * 1000)

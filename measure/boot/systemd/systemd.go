@@ -36,13 +36,10 @@ func (source) Doc() boot.SourceDoc {
 		Name:  name,
 		Reads: "the properties of systemd and its units",
 		Get:   "(systemctl show; echo; systemctl show '*') > FILE",
-		Says: "The span systemd runs from the start of systemd to the end of the startup, and has its own phases below " +
-			"it. Every " +
-			"unit has a track. Its span runs from when systemd began to start it to when it was active or, if it never " +
-			"was, to when " +
-			"it had ended. A target is a mark; other units whose start took no time are left out, and so are units that " +
-			"began after the end of the startup are " +
-			"left out.",
+		Says: "The span systemd runs from the start of systemd to the end of the startup, and has its own phases below it. " +
+			"Every unit has a track. The span of a unit begins when systemd begins to start it. It ends when the unit is " +
+			"active or, if it never became active, when it ended. A target is a mark. Other units whose start took no time " +
+			"are left out, and so are units that began after the end of the startup.",
 	}
 }
 
@@ -206,7 +203,8 @@ func recordingOf(m block, units []block) bootmodel.Recording {
 	}
 	if cut > 0 {
 		r.Notes = append(r.Notes, bootmodel.Note{Source: name,
-			Text: fmt.Sprintf("Units that were active or ended only after the startup, which bakeoff cuts at its end: %d", cut)})
+			Text: fmt.Sprintf("%d units became active or ended only after the startup; bakeoff ends their spans with the "+
+				"startup.", cut)})
 	}
 	if late > 0 {
 		r.Notes = append(r.Notes, bootmodel.Note{Source: name,

@@ -95,8 +95,8 @@ InactiveEnterTimestampMonotonic=7000000
 
 func TestUnitsEndWithTheStartup(t *testing.T) {
 	for text, want := range map[string]string{
-		again: "b.service 2600000-5000000 true, c.service 2700000-5000000 true, Units that were active or ended only " +
-			"after the startup, which bakeoff cuts at its end: 2",
+		again: "b.service 2600000-5000000 true, c.service 2700000-5000000 true, 2 units became active or ended only " +
+			"after the startup; bakeoff ends their spans with the startup.",
 		strings.Replace(again, "=5000000", "=0", 1): "b.service 2600000-93100000 false, " +
 			"c.service 2700000-7000000 false, The startup had not finished when the properties were read.",
 	} {

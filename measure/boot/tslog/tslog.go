@@ -53,14 +53,12 @@ func (source) Doc() boot.SourceDoc {
 		Get: "sysctl -n debug.tslog debug.tslog_user machdep.tsc_freq > FILE (arm64: 'kern.timecounter.tc.ARM MPCore " +
 			"Timecounter.frequency' instead of machdep.tsc_freq)",
 		Says: "The boot begins with the call of the main function (FreeBSD: mi_startup, NetBSD: main) and ends when " +
-			"start_init exits. While a thread waits for a topic, the stack of the thread that holds it is charged to the " +
-			"wait; " +
-			"if several hold it, that of the one that releases it last. If the main function exits first, the boot goes " +
-			"on in the thread of " +
-			"start_init. A function without an EXIT ends with the function that called it. The times are ticks of the " +
-			"time stamp " +
-			"counter. Their frequency is known only if the file has a line that is just a number, or the name of the sysctl " +
-			"and a number. A number with a name is surer than one without.",
+			"start_init exits. A thread can wait for a topic, such as a lock, that another thread holds. The span of the wait " +
+			"then contains what the other thread ran meanwhile; if several threads hold the topic, it is the thread that " +
+			"releases it last. If the main function exits before start_init, the boot continues in the thread of start_init. " +
+			"A function without an EXIT ends with the function that called it. The times are ticks of the time stamp counter. " +
+			"Their frequency is known only if the file has a line that is just a number, or the name of the sysctl and a " +
+			"number. If the file has both, bakeoff uses the number with the name.",
 	}
 }
 

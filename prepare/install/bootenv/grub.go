@@ -111,8 +111,8 @@ func (e *Environments) sharedKernel(ctx context.Context, n *Environment, dir str
 			return kernel, nil
 		}
 	}
-	return "", fault.WithFix(fault.New(fault.Invalid, "the boot environment %s has modules for the kernels %q, and "+
-		"/boot has other kernels: %q", n.Name, own, all), "install the package of a kernel that it has modules for again")
+	return "", fault.WithFix(fault.New(fault.Invalid, "the boot environment %s has modules for the kernels %q, but "+
+		"/boot has other kernels: %q", n.Name, own, all), "install a kernel for which it has modules again")
 }
 
 var grubID = lazy.Compile(`'(gnulinux-advanced-[\w./:+~=@-]+)'`)

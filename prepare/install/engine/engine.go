@@ -195,7 +195,7 @@ func unchanged(planned plan.Disk, d installed.Disk) error {
 	}
 	if len(d.Users) > 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s is in use: %s", planned.ByID, safetext.Line(d.Users[0])),
-			"stop this use first")
+			"end this use first, for example unmount it")
 	}
 	if !slices.Equal(d.Signatures, planned.Signatures) && len(d.Signatures)+len(planned.Signatures) > 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s changed since the plan was made: the disk contains %q "+
@@ -263,7 +263,8 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 		case state == eventDone && s.Destroys != "":
 			return fault.WithFix(fault.New(fault.Invalid, "the step %s was done, but its result has disappeared: "+
 				"%s", s.ID, seen.says),
-				"find out what changed the disk. resume does not destroy data a second time; to do so, make another plan")
+				"find out what changed the disk. resume does not destroy data a second time; to install again from the start, "+
+					"make another plan")
 		}
 	}
 	if err := e.haveRoom(ctx, s.Room); err != nil {

@@ -298,7 +298,7 @@ func Read(name string, r io.Reader) (System, error) {
 	}
 	if s.Schema != Schema {
 		return System{}, fault.WithFix(
-			fault.New(fault.Invalid, "%s: the facts have schema %d, not %d", name, s.Schema, Schema),
+			fault.New(fault.Invalid, "%s: the facts have schema %d, but this program reads schema %d", name, s.Schema, Schema),
 			"docs/special/zfs-root.md describes the facts")
 	}
 	return s, nil

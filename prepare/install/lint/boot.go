@@ -60,7 +60,8 @@ func (l *linter) checkCommandLines() {
 		}
 		if above != "" && !strings.Contains(p.Value, parentArguments) && lost(inherited, p.Value) != "" {
 			l.report("commandline-drops-parent", Warning, where, fmt.Sprintf(
-				"The value replaces that of %s: the arguments %s do not reach the kernel.", above, lost(inherited, p.Value)),
+				"This value replaces the value inherited from %s, so the arguments %s do not reach the "+
+					"kernel.", above, lost(inherited, p.Value)),
 				fmt.Sprintf("zfs set %s=%s %s", propCommandLine, shell.Quote(parentArguments+" "+p.Value), shell.Quote(name)))
 		}
 		if v, ok := argument(p.Value, "root"); ok && !strings.Contains(v, name) && v != "zfs:AUTO" && v != "ZFS=AUTO" {
@@ -159,7 +160,7 @@ func (l *linter) checkBootEnvironments() {
 					continue
 				}
 				l.report("environment-canmount", Error, name+" canmount",
-					"An import that mounts datasets mounts this one at /, although another one may have been started.",
+					"An import that mounts datasets mounts this one at /, even if the system was started from another one.",
 					"zfs set canmount=noauto "+shell.Quote(name))
 			}
 		}
@@ -171,7 +172,7 @@ func (l *linter) checkBootEnvironments() {
 	case bootfs == "-":
 		if l.menu {
 			l.report("bootfs-unset", Warning, pool+" bootfs",
-				"Without bootfs ZFSBootMenu does not count down, and asks at each start.", fmt.Sprintf(
+				"Without bootfs, ZFSBootMenu does not start a system by itself: it asks at each start.", fmt.Sprintf(
 					"zpool set bootfs=%s %s", shell.Quote(l.rootSet), shell.Quote(pool)))
 		}
 	case !there:
@@ -200,7 +201,7 @@ func (l *linter) checkMenu() {
 				fmt.Sprintf("zfs set %s=on %s", propActive, shell.Quote(name)))
 		case active == "off" && name == l.rootSet:
 			l.report("environment-not-listed", Error, name+" "+propActive,
-				"ZFSBootMenu does not list the dataset with the running system.",
+				"The running system is on this dataset, which ZFSBootMenu does not list.",
 				fmt.Sprintf("zfs inherit %s %s", propActive, shell.Quote(name)))
 		}
 	}
@@ -346,13 +347,13 @@ func (l *linter) checkReadOnly() {
 	switch v := p.Props[propReadOnly]; {
 	case v == "" || v == "-" || v == "off":
 		l.report("readonly-unset", Error, pool+" "+propReadOnly,
-			"The guard of ZFSBootMenu does not see a hibernation image inside LUKS. If somebody lets it import the pool "+
-				"for writing while the system is hibernated, the pool is damaged on resume.",
+			"ZFSBootMenu checks for a hibernation image, but does not see one inside LUKS. If ZFSBootMenu imports the pool "+
+				"for writing while the system is hibernated, the resume damages the pool.",
 			fmt.Sprintf("zpool set %s=on %s", propReadOnly, shell.Quote(pool)))
 	case older(l.ZBM.Version, "3.1"):
 		l.report("menu-too-old-for-readonly", Error, "zbm",
-			"ZFSBootMenu "+l.ZBM.Version+" does not know "+propReadOnly+": it imports the pool of a hibernated system for "+
-				"writing when asked.", "Install ZFSBootMenu 3.1.0 or later.")
+			"ZFSBootMenu "+l.ZBM.Version+" does not know "+propReadOnly+": if asked, it imports the pool of a hibernated "+
+				"system for writing.", "Install ZFSBootMenu 3.1.0 or later.")
 	}
 }
 

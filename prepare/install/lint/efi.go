@@ -16,8 +16,8 @@ import (
 // checkFirmware checks Secure Boot, and the memory of the firmware.
 func (l *linter) checkFirmware() {
 	if n := l.Firmware.Dumps; n > 0 {
-		l.report("firmware-dumps", Warning, "firmware", fmt.Sprintf("The memory of the firmware has %s of kernel messages "+
-			"(dump-type0-*): when it is full, efibootmgr cannot write an entry (No space left on device).",
+		l.report("firmware-dumps", Warning, "firmware", fmt.Sprintf("Kernel messages (dump-type0-*) take %s of the memory "+
+			"of the firmware: when it is full, efibootmgr cannot write an entry (No space left on device).",
 			unit.Count(n, "dump")), "Read them below /sys/fs/pstore, then remove the files there.")
 	}
 	if !isSet(l.Firmware.SecureBoot) {
@@ -35,8 +35,8 @@ func (l *linter) checkFirmware() {
 	}
 	if len(why) > 0 {
 		l.report("secure-boot", Error, "firmware", "Secure Boot is on: "+strings.Join(why, ", and ")+".",
-			"Turn Secure Boot off in the firmware, or sign what it checks and enrol the key "+
-				"(mokutil --import /var/lib/dkms/mok.pub for the modules of dkms).")
+			"Turn Secure Boot off in the firmware, or sign what the firmware checks and enroll the key (mokutil --import "+
+				"/var/lib/dkms/mok.pub for the modules of dkms).")
 	}
 }
 
@@ -157,8 +157,8 @@ func (l *linter) checkEntries() {
 		if len(esps) > 1 && len(ours) > 0 && !unplaced && p.PartUUID != "" && !ours[strings.ToLower(p.PartUUID)] &&
 			l.mirrored() && !l.isEmpty(p) {
 			l.report("entry-missing-for-disk", Warning, where, fmt.Sprintf(
-				"No active entry in BootOrder starts from %s: without the other disk the firmware finds the system only by "+
-					"the fallback path.",
+				"No active entry in BootOrder starts from %s: if the other disk fails, the firmware finds the system only by the "+
+					"fallback path.",
 				p.Device), "efibootmgr -c for that partition")
 		}
 	}
@@ -241,8 +241,8 @@ func (l *linter) withoutDoubles() (out []installed.EFIEntry) {
 			fix = "If efibootmgr -v shows the same arguments for both: " + fix
 		}
 		l.report("entries-doubled", Warning, "efibootmgr",
-			fmt.Sprintf("Boot%s and Boot%s start the same file: the command that "+
-				"made them ran twice, and the memory of the firmware is small.", first.Number, e.Number), fix)
+			fmt.Sprintf("Boot%s and Boot%s start the same file: the command that made them ran twice. The memory of the "+
+				"firmware for entries is small.", first.Number, e.Number), fix)
 	}
 	return out
 }
@@ -389,9 +389,9 @@ func (l *linter) checkESPs() {
 		case b["TYPE"] == "linux_raid_member":
 			raid = true
 			l.report("esp-on-raid", Warning, p.Device,
-				"The EFI system partition is a member of a RAID of Linux: the firmware "+
-					"sees single partitions, and what it writes to one makes the members differ.",
-				"Give each disk a FAT of its own, and copy the files.")
+				"The EFI system partition is a member of a Linux RAID. The firmware does not know the RAID: if it writes to one "+
+					"member, the members differ.",
+				"Give each disk a FAT filesystem of its own, and copy the files.")
 			continue
 		case b["TYPE"] != "" && b["TYPE"] != "vfat":
 			l.report("esp-not-fat", Error, p.Device, "The EFI system partition is "+b["TYPE"]+": firmware reads FAT.",
@@ -401,8 +401,8 @@ func (l *linter) checkESPs() {
 		if u := b["UUID"]; u != "" && b["TYPE"] == "vfat" {
 			if first, ok := uuids[u]; ok {
 				l.report("esp-same-serial", Warning, p.Device, fmt.Sprintf(
-					"%s and %s have the same serial number %s: one of them was copied as a whole, and which is mounted depends on "+
-						"the order of the disks.",
+					"%s and %s have the same serial number %s: one is a copy of the other, and the order of the disks decides which "+
+						"one is mounted.",
 					first,
 					p.Device,
 					u,
@@ -545,7 +545,7 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 			return p.Type == "" || strings.EqualFold(p.Type, installed.TypeESP) || slices.Contains(mistyped, p)
 		}) {
 			l.report("esp-missing-on-disk", Warning, "/dev/"+d.Name,
-				"The pool is mirrored on this disk, but the disk cannot boot the system without the other one.",
+				"This disk has a mirror of the pool, but cannot boot the system if the other disk is missing.",
 				"Make an EFI system partition, and copy the loaders.")
 		}
 	}
@@ -571,8 +571,9 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 		}
 		if len(differ) > 0 {
 			l.report("esp-out-of-step", Warning, p.Device, fmt.Sprintf(
-				"%s does not have the same files %s as %s: without that disk an old system starts, or none.", p.Device,
-				strings.Join(differ, ", "), first.Device), "Copy the files, under another name first, and compare.")
+				"The files %[2]s on %[1]s differ from those on %[3]s: if %[3]s is missing, an old system starts, or "+
+					"none.", p.Device,
+				strings.Join(differ, ", "), first.Device), "Copy the files, first under another name, and compare them.")
 		}
 	}
 }

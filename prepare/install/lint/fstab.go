@@ -29,7 +29,7 @@ func (l *linter) checkFstab() {
 				"fstab-uuid-wrong",
 				Error,
 				where,
-				fmt.Sprintf("No device is %s: %s is not mounted.", e.source, e.target),
+				fmt.Sprintf("No device matches %s, so %s is not mounted.", e.source, e.target),
 				"Write the UUID that blkid shows.",
 			)
 		case unstableName(e.source):
@@ -43,11 +43,12 @@ func (l *linter) checkFstab() {
 				Error,
 				where,
 				dev+" is an encrypted partition, not swap.",
-				"Name the device that is opened from it.",
+				"Name the device that opening this partition makes, below /dev/mapper.",
 			)
 		case e.kind == "zfs":
 			if m := l.Datasets[e.source]["mountpoint"].Value; m != "" && m != "legacy" && l.linux() && !e.has("zfsutil") {
-				l.report("fstab-zfs", Warning, where, e.source+" has the mountpoint "+m+" as a property: it is mounted twice.",
+				l.report("fstab-zfs", Warning, where, e.source+" already has the "+
+					"mountpoint "+m+" as a property of ZFS, so it is mounted twice.",
 					"Remove the line, or set mountpoint=legacy.")
 			}
 		case esp:
@@ -66,7 +67,7 @@ func (l *linter) checkFstab() {
 			"fstab-without-swap",
 			Error,
 			where,
-			"Nothing activates the swap when the system starts: it cannot hibernate.",
+			"Nothing activates the swap when the system starts, so the system cannot hibernate.",
 			settingOf(l.swapDevice())+" none swap defaults 0 0",
 		)
 	}

@@ -123,20 +123,21 @@ func (l *linter) checkHostID() {
 	switch {
 	case !l.exists(where):
 		l.report("hostid-missing", Error, where,
-			"Without etc/hostid the next initramfs gets an arbitrary hostid, and the pool is refused as that of "+
-				"another machine.", l.writeHostID())
+			"Without etc/hostid, the next initramfs gets an arbitrary hostid, and then refuses the pool as that of another "+
+				"machine.", l.writeHostID())
 		return
 	case !ok:
 		l.report("hostid-form", Error, where, "etc/hostid must have 4 bytes, a number in little endian, not text.",
 			l.writeHostID())
 		return
 	case id == 0:
-		l.report("hostid-zero", Error, where, "The hostid is 0: the pool cannot tell machines apart.", l.writeHostID())
+		l.report("hostid-zero", Error, where, "The hostid is 0, which is no protection: ZFS cannot tell whether another "+
+			"machine uses the pool.", l.writeHostID())
 		return
 	case id == defaultHostID:
 		l.report("hostid-literal", Warning, where,
-			"0x00bab10c is the hostid of the examples: every machine that followed them has the same hostid, and does not "+
-				"refuse a pool that another of these machines uses.", l.writeHostID())
+			"0x00bab10c is the hostid in the examples of ZFSBootMenu. Every machine set up by these examples has the same "+
+				"hostid, and does not refuse a pool that another such machine uses.", l.writeHostID())
 	}
 	for _, o := range l.moduleOptions("spl") {
 		v, ok := strings.CutPrefix(o.argument, "spl_hostid=")
@@ -172,11 +173,12 @@ func (l *linter) compareHostIDs(where string, id uint32) {
 	case p.Label.HostID == "" || sameID(p.Label.HostID, id):
 	case adopts:
 		l.report("hostid-pool-differs", Error, where, fmt.Sprintf(
-			"Pool %s was last used by the host %s; this system is 0x%08x. It cannot import its own root without force.",
+			"Pool %s was last used by the host %s; this system has the hostid 0x%08x. It cannot import its own root without "+
+				"force.",
 			pool, p.Label.HostID, id), l.writeHostID())
 	default:
 		l.report("hostid-pool-differs", Error, where, fmt.Sprintf(
-			"Pool %s was last used with the hostid %s, which no system may have; this system is 0x%08x. It cannot import "+
+			"Pool %s was last used with the hostid %s, which is not a valid hostid; this system has 0x%08x. It cannot import "+
 				"its own root without force.", pool, p.Label.HostID, id),
 			fmt.Sprintf("In a rescue system, zgenhostid -f 0x%08x, then %s", id, l.adoptPool()))
 	}

@@ -82,8 +82,8 @@ func (l *linter) checkDracut() {
 	l.checkImageModules(added)
 	if len(unset) > 0 {
 		l.report("dracut-hostonly-leaves-out", Error, l.cryptConfig("add_dracutmodules"), fmt.Sprintf(
-			"dracut builds for this host only, and leaves out what the running system did not need to start: %s is not "+
-				"added. The system does not resume.", strings.Join(unset, " and ")),
+			"dracut builds for this host only (hostonly), and leaves out what the running system did not need to start. It "+
+				"does not add %s, so the system does not resume.", strings.Join(unset, " and ")),
 			fmt.Sprintf(`add_dracutmodules+=" %s ", then %s`, strings.Join(unset, " "), l.rebuild()))
 		return
 	}
@@ -118,7 +118,7 @@ func (l *linter) checkImageModules(modules []string) {
 				// The second one is a finding of checkDebian.
 			case m == "crypt" && len(l.Packages) > 0 && l.Tools["cryptsetup"] == "" && l.Packages["systemd-cryptsetup"] == "":
 				l.report("cryptsetup-missing", Error, "packages",
-					"dracut adds the module crypt only if cryptsetup is installed: the swap stays closed.",
+					"dracut adds the module crypt only if cryptsetup is installed. Without it, the encrypted swap is not opened.",
 					"Install cryptsetup, then "+l.rebuild())
 			default:
 				lacks = append(lacks, m+", which "+moduleUse[m])
@@ -190,7 +190,8 @@ func (l *linter) checkItems() {
 
 // keyOutside reports a key that an image lacks, and must not have because anybody can read the image.
 func (l *linter) keyOutside(name string, k key) {
-	why := name + " has no " + k.path + ", and must not, as it is on a filesystem that is not encrypted: "
+	why := name + " has no " + k.path + ", and must not have it, because the initramfs is on a filesystem that is not " +
+		"encrypted: "
 	if k.pool {
 		l.report("key-not-in-initramfs", Error, k.of+" keylocation", why+"nothing opens the pool while the system starts.",
 			l.askFor(k.of))
@@ -263,7 +264,7 @@ func (l *linter) checkInitramfs() {
 		if hostID && i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" &&
 			args.known && !hasHostID(args.line) {
 			l.report("hostid-not-in-initramfs", Error, name,
-				"The initramfs has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
+				"The initramfs has no etc/hostid: it imports the pool as another host, or refuses to import it.", l.rebuild())
 		}
 		if i.Crypttab != nil && l.resume != nil {
 			inside := readCrypttab(*i.Crypttab)
@@ -298,7 +299,8 @@ func (l *linter) checkInitramfs() {
 		if hostID && len(u.Files) > 0 && !slices.Contains(u.Files, "/etc/hostid") && l.rootSet != "" &&
 			u.Cmdline != "" && !hasHostID(u.Cmdline) {
 			l.report("hostid-not-in-initramfs", Error, u.Path,
-				"The initramfs inside has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
+				"The initramfs inside has no etc/hostid: it imports the pool as another host, or refuses to import "+
+					"it.", l.rebuild())
 		}
 	}
 }
@@ -493,14 +495,14 @@ func (l *linter) checkResumeOrder() {
 	}
 	if len(lacks) > 0 {
 		l.report("import-before-resume", Error, lacks[0],
-			"Nothing orders the import of the pool after the attempt to resume: an import before it damages the pool of "+
-				"the hibernated system.", fmt.Sprintf(
+			"Nothing makes the import of the pool wait for the attempt to resume. An import before the resume damages the "+
+				"pool of a hibernated system.", fmt.Sprintf(
 				"[Unit] After=local-fs-pre.target in a file in %s, then %s", strings.Join(lacks, " and "), l.rebuild()))
 		return
 	}
 	for _, name := range notInside {
 		l.report("initramfs-stale", Error, name,
-			"The initramfs lacks the drop-ins that order the import after the resume.", l.rebuild())
+			"The initramfs lacks the drop-ins (systemd files) that make the import wait for the resume.", l.rebuild())
 	}
 }
 

@@ -97,7 +97,7 @@ func (l *linter) checkZdev() {
 	for _, f := range inZFS {
 		if l.encrypted("/" + f) {
 			l.report("key-in-clear-initramfs", Error, f,
-				"The next initramfs holds this key: zfs-initramfs copies all of etc/zfs, and /boot is not encrypted.",
+				"The next initramfs contains this key in clear: zfs-initramfs copies all of etc/zfs, and /boot is not encrypted.",
 				l.replaceKey("/"+f)+"remove the key from /etc/zfs, and run "+l.rebuild()+".")
 			return
 		}

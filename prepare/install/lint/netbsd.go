@@ -150,8 +150,8 @@ func (e bootEntry) problem(release string) (name, why, fix string) {
 	case otherDisks.MatchString(e.ramdisk):
 		return "netbsd-ramdisk", "The RAM disk " + e.ramdisk + " does not import the pool.", line
 	case len(of) > 1:
-		return "netbsd-modules-of-another-release", fmt.Sprintf("boot.cfg loads modules of NetBSD %s together: a "+
-				"kernel refuses modules of another release.", strings.Join(of, " and ")),
+		return "netbsd-modules-of-another-release", fmt.Sprintf("boot.cfg loads modules of NetBSD %s: a kernel refuses "+
+				"modules of another release.", strings.Join(of, " and ")),
 			"Load both modules of the kernel's release."
 	// Another kernel may be of another release.
 	case len(of) == 1 && release != "" && slices.Contains([]string{"/", "netbsd", "netbsd.gz"}, e.kernel) &&
@@ -235,7 +235,8 @@ func (l *linter) checkNetBSD() {
 	rc := assignments(l.text("etc/rc.conf.d/zfs"), assignments(l.text("etc/rc.conf"), map[string]string{}))
 	// The words of checkyesno in rc.subr.
 	if l.exists("etc/rc.conf") && !slices.Contains([]string{"yes", "true", "on", "1"}, strings.ToLower(rc["zfs"])) {
-		l.report("netbsd-rc", Error, "etc/rc.conf", "The other datasets are not mounted: zfs is not YES.", "zfs=YES")
+		l.report("netbsd-rc", Error, "etc/rc.conf", "The other datasets are not mounted, because rc.conf does not set "+
+			"zfs=YES.", "zfs=YES")
 	}
 	l.checkBSDPool()
 	l.checkModules()
@@ -245,7 +246,7 @@ func (l *linter) checkNetBSD() {
 	root, ok := l.Datasets["rpool/ROOT"]
 	switch {
 	case !ok:
-		l.report("netbsd-root-name", Error, "zfs", "The RAM disk mounts rpool/ROOT, and there is no such dataset.",
+		l.report("netbsd-root-name", Error, "zfs", "The RAM disk mounts rpool/ROOT, but this dataset does not exist.",
 			"Name the pool rpool and the root ROOT.")
 	case root["mountpoint"].Value == "": // unknown
 	case root["mountpoint"].Value != "legacy":

@@ -86,7 +86,7 @@ func (l *linter) checkUnifiedImages() {
 	build := l.rebuildUnified()
 	unwritten := false
 	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut().vars["kernel_cmdline"], "root=") {
-		why := "The next unified image gets the command line of the system that builds it, which may be a live system."
+		why := "The next unified image gets the command line of the system that builds the image, which may be a live system."
 		fix := "echo " + shell.Quote(l.wantedArguments()) + " > /" + file
 		for _, u := range l.UKI {
 			if cmdline := strings.Join(strings.Fields(u.Cmdline), " "); cmdline != "" && !l.namesRoot(cmdline) {
@@ -287,8 +287,8 @@ func (l *linter) checkDebian() {
 	const policy = "usr/sbin/policy-rc.d"
 	if strings.Contains(l.text(policy), "exit 101") {
 		l.report("policy-rc-left", Warning, policy,
-			"An installer left this file, which forbids packages to start their services: an update stops a service, and "+
-				"does not start it.", "rm /"+policy)
+			"An installer left this file, which forbids packages to start their services: an update then stops a service and "+
+				"does not start it again.", "rm /"+policy)
 	}
 	for _, f := range append(files(l.root, "etc/dkms", ".conf"), files(l.root, "etc/dkms/framework.conf.d", ".conf")...) {
 		// Debian 12 and 13 have version 3.
@@ -304,7 +304,8 @@ func (l *linter) checkDebian() {
 	}
 	if l.tool == "initramfs-tools" && l.resume != nil && !has("cryptsetup-initramfs") {
 		l.report("cryptsetup-missing", Error, "packages",
-			"initramfs-tools has no hook for crypttab without cryptsetup-initramfs: the next initramfs opens no swap.",
+			"Without the package cryptsetup-initramfs, initramfs-tools ignores crypttab: the next initramfs does not open the "+
+				"swap.",
 			"apt-get install cryptsetup-initramfs, then "+l.rebuild())
 	}
 	if l.lacksSystemdCryptsetup() {
@@ -312,8 +313,8 @@ func (l *linter) checkDebian() {
 			"cryptsetup-missing",
 			Error,
 			"packages",
-			"The initramfs of dracut opens no encrypted disk: since Debian 13, systemd-cryptsetup is a separate package, "+
-				"which is only recommended.",
+			"The initramfs of dracut cannot open an encrypted disk: systemd-cryptsetup, since Debian 13 a separate and only "+
+				"recommended package, is not installed.",
 			"apt-get install systemd-cryptsetup, then "+l.rebuild(),
 		)
 	}
@@ -325,8 +326,8 @@ func (l *linter) checkDebian() {
 				"suites-mixed",
 				Warning,
 				"packages",
-				fmt.Sprintf("The kernel %s is from backports, and ZFS %s is not: it may "+
-					"get no ZFS module.", v, l.Packages["zfs-dkms"]),
+				fmt.Sprintf("The kernel %s is from backports, but ZFS %s is not: this ZFS may be too old to build a module for "+
+					"the kernel.", v, l.Packages["zfs-dkms"]),
 				l.fromBackports(),
 			)
 			break
@@ -475,7 +476,7 @@ func (l *linter) checkAPT() {
 			if s.ofDebian() && len(suites) > 0 && slices.Contains(s.components, "main") &&
 				!hasComponent(sources, suites, need.component) {
 				l.report("apt-component-missing", Warning, s.file, fmt.Sprintf(
-					"%s lacks the component %s: %s is not updated from there.",
+					"%s lacks the component %s, so apt does not update %s from there.",
 					strings.Join(suites, " "),
 					need.component,
 					need.what,
@@ -517,7 +518,7 @@ func (l *linter) checkServices() {
 	case on("zfs-mount") && on("zfs.target"):
 		return
 	case on("zfs-mount"):
-		how, enable = "zfs.target is off, which starts zfs-mount", "zfs.target"
+		how, enable = "zfs.target, which starts zfs-mount, is off", "zfs.target"
 	}
 	for _, name := range l.Names() {
 		d := l.Datasets[name]

@@ -60,7 +60,7 @@ func (l *linter) checkPools() {
 		if name == root {
 			l.checkFeatures(name, p)
 			if h := p.Props["health"]; h != "" && h != "ONLINE" {
-				why := "The pool has lost a part of its redundancy, or more."
+				why := "The pool has lost redundancy, or even data."
 				if l.menu {
 					why += " ZFSBootMenu starts it, and does not write to it."
 				}
@@ -108,7 +108,7 @@ func (l *linter) checkFeatures(name string, p installed.Pool) {
 				"zpool set compatibility="+shell.Quote("openzfs-"+majorMinor(version)+"-linux", name))
 		} else if system := l.Tools["zfs"]; ok && older(system, set) {
 			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
-				"OpenZFS %s of the system does not have the set %s: zpool upgrade cannot follow it.", system,
+				"OpenZFS %s of the system does not have the feature set %s: zpool upgrade cannot obey it.", system,
 				p.Props["compatibility"]),
 				"zpool set compatibility="+shell.Quote("openzfs-"+majorMinor(system)+"-linux", name))
 		}
@@ -193,7 +193,7 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 	}
 	if at := p.Props["autotrim"]; at == "off" && trim && l.Services != nil && l.root != nil && !l.trims(name, p) {
 		l.report("autotrim-off", Warning, name+" autotrim",
-			"The disk does not learn which blocks are free: it wears out faster, and becomes slow.",
+			"Without autotrim, the disk does not learn which blocks are free: it wears out faster, and becomes slow.",
 			"zpool set autotrim=on "+shell.Quote(name))
 	}
 }
@@ -206,7 +206,8 @@ func (l *linter) checkAlignment() {
 			if sector := max(d.Physical, 4096); d.Logical > 0 && p.Start*d.Logical%sector != 0 &&
 				slices.Contains([]string{"zfs_member", "crypto_LUKS", "swap"}, kind) {
 				l.report("partition-unaligned", Warning, p.Device, fmt.Sprintf(
-					"It begins at byte %d, inside a sector of %d: each write of a block writes two sectors.", p.Start*d.Logical,
+					"The partition begins at byte %d, inside a sector of %d bytes: each write of a block writes two "+
+						"sectors.", p.Start*d.Logical,
 					sector), "Make the partition again, at a multiple of 1 MiB; it cannot be moved.")
 			}
 		}
@@ -228,7 +229,7 @@ func (l *linter) checkStaleLabels() {
 		if !atLeast(l.Tools["util_linux"], "2.41") {
 			fix = "With wipefs of util-linux 2.41 or later, as earlier versions miss labels of ZFS: " + fix
 		}
-		l.report("label-stale", Warning, dev, "The disk as a whole has the label of an older pool "+name+
+		l.report("label-stale", Warning, dev, "The whole disk has the label of an older pool "+name+
 			", in addition to its partitions: an import that scans disks finds a pool that does not exist.",
 			fix)
 	}

@@ -58,12 +58,12 @@ func (l *linter) checkSwap() {
 		return // unknown: a swap with an image is not active
 	}
 	if len(l.Swaps) == 0 {
-		l.report("swap-missing", Error, "swap", "The system should hibernate, and has no active swap.",
+		l.report("swap-missing", Error, "swap", "The system should hibernate, but has no active swap.",
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
 	if !other {
-		l.report("swap-missing", Error, "swap", "The system should hibernate, and its only swap is in memory (zram).",
+		l.report("swap-missing", Error, "swap", "The system should hibernate, but its only swap is in memory (zram).",
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
@@ -76,13 +76,14 @@ func (l *linter) checkSwap() {
 	}
 	if l.RAMBytes > 0 && largest.Size > 0 && largest.Size <= l.RAMBytes {
 		l.report("swap-smaller-than-ram", Error, "swap", fmt.Sprintf(
-			"%s has %s, and the memory %s: a hibernation with full memory does not fit. (LUKS needs 2 or 16 MiB of a "+
-				"partition for itself.)", largest.Device, unit.Bytes(largest.Size), unit.Bytes(l.RAMBytes)),
+			"%s has %s, and the memory has %s: the hibernation image of a full memory does not fit. (LUKS needs 2 or 16 MiB "+
+				"of a partition for itself.)", largest.Device, unit.Bytes(largest.Size), unit.Bytes(l.RAMBytes)),
 			"Make the partition for swap larger than the memory.")
 	}
 	if l.resume == nil && l.encryptionRoot(l.rootSet) != "" && l.inClear(largest.Device) {
-		l.report("swap-in-clear", Error, "swap", "The pool is encrypted, and "+largest.Device+" is not: a hibernation image "+
-			"holds the memory, with the key of the pool, in clear.", "Give the swap a LUKS header (cryptsetup luksFormat), and "+
+		l.report("swap-in-clear", Error, "swap", "The pool is encrypted, and "+largest.Device+" is not: a hibernation "+
+			"image contains the memory in clear, with the key of the "+
+			"pool.", "Give the swap a LUKS header (cryptsetup luksFormat), and "+
 			"open it by crypttab.")
 	}
 	l.checkResumeArgument()
@@ -139,8 +140,8 @@ func (l *linter) checkResumeArgument() {
 		return
 	}
 	for _, a := range []struct{ argument, does string }{
-		{"noresume", "discards the hibernation image"}, {"nohibernate", "forbids to hibernate"},
-		{"hibernate=no", "forbids to hibernate"}, {"hibernate=noresume", "discards the hibernation image"},
+		{"noresume", "discards the hibernation image"}, {"nohibernate", "forbids hibernation"},
+		{"hibernate=no", "forbids hibernation"}, {"hibernate=noresume", "discards the hibernation image"},
 	} {
 		if slices.Contains(kernelWords(cmdline), a.argument) {
 			l.report("resume-off", Error, args.at(a.argument), a.argument+" "+a.does+".",
@@ -189,7 +190,7 @@ func (l *linter) checkLUKSArguments(args kernelArguments) {
 	}
 	for _, name := range []string{"rd.luks", "luks"} {
 		if v, ok := argument(args.line, name); ok && installed.MayBeOff(v) && l.resume != nil {
-			l.report("luks-off", Error, args.at(name), name+"="+v+" opens no LUKS partition: the swap stays closed.",
+			l.report("luks-off", Error, args.at(name), name+"="+v+" does not match a LUKS partition, so the swap is not opened.",
 				args.then("Remove "+settingOf(name+"="+v)))
 			return
 		}
@@ -262,8 +263,9 @@ func (l *linter) checkLUKSMissing(args kernelArguments, swap string) {
 		slices.ContainsFunc(l.findings, func(f Finding) bool { return args.has(f.Where) }) { // which may be the cause
 		return
 	}
-	l.report("luks-uuid-missing", Error, args.where, "No rd.luks.uuid= names the encrypted swap: without systemd, the "+
-		"initramfs of dracut opens no other partition, whatever crypttab says.", args.then("Add rd.luks.uuid="+swap))
+	l.report("luks-uuid-missing", Error, args.where, "No rd.luks.uuid= names the encrypted swap. Without systemd, the "+
+		"initramfs of dracut opens only the partitions that rd.luks.uuid= names, whatever crypttab "+
+		"says.", args.then("Add rd.luks.uuid="+swap))
 }
 
 // staysClosed reports whether the system needs an entry of crypttab whose source is not there, or is not encrypted.

@@ -43,7 +43,7 @@ func (l *linter) checkVoid() {
 			"musl-locales",
 			Info,
 			"etc/default/libc-locales",
-			"musl has no locales: the file does nothing.",
+			"musl has no locales, so this file has no effect.",
 			"Remove it.",
 		)
 	}
@@ -101,8 +101,8 @@ func (l *linter) checkVoidKernel() {
 			"kernel-overtakes-zfs",
 			Warning,
 			where,
-			"base-system installs the package linux, whose kernel may be too new for ZFS: "+
-				"the configuration does not ignore it and its headers.",
+			"base-system installs the package linux, whose kernel may be too new for ZFS. The configuration of xbps does not "+
+				"ignore linux and its headers.",
 			"ignorepkg=linux and ignorepkg=linux-headers in a file of etc/xbps.d",
 		)
 	}

@@ -87,7 +87,7 @@ func openImage(name string, size unit.Bytes, access Access) (*Image, error) {
 	}
 	if i.New && access == Change {
 		return nil, fault.WithFix(fault.New(fault.NotFound, "--image %s: nothing is installed in it", safetext.Line(name)),
-			"name the image of the installation")
+			"name the image that holds the installation")
 	}
 	if i.New {
 		if i.Size = int64(size); size == 0 {
@@ -138,7 +138,7 @@ func (i *Image) open(absent, write bool) error {
 	if i.held, err = lock.Of(f); err != nil {
 		f.Close()
 		if errors.Is(err, lock.ErrHeld) {
-			err = fault.WithFix(errors.New("the image is in use: another process installs into it"), "wait for its end")
+			err = fault.WithFix(errors.New("the image is in use: another process installs into it"), "wait until it ends")
 		}
 		return err
 	}

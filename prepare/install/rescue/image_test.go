@@ -162,7 +162,7 @@ func TestImageInUse(t *testing.T) {
 	}
 	for _, access := range []Access{Look, Change, Make} {
 		if _, err := OpenImage(name, 0, access); err == nil ||
-			!strings.Contains(err.Error(), "the image is in use: another process installs into it; wait for its end") {
+			!strings.Contains(err.Error(), "the image is in use: another process installs into it; wait until it ends") {
 			t.Errorf("access %d: %v", access, err)
 		}
 	}

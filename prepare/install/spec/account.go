@@ -62,7 +62,7 @@ func (c checker) users(s *Spec, passwords bool) {
 			case slices.ContainsFunc(s.Users[i+1:], func(later User) bool { return later.Name == g }):
 				c.Add(c.at(at), "write the user "+g+" before this one", "the group %s does not exist yet", yamltree.Show(g))
 			case right != "" && g != right && (g == "sudo" || g == "wheel"):
-				c.Add(c.at(at), "write "+right, "%s is not the group of those who may become root", yamltree.Show(g))
+				c.Add(c.at(at), "write "+right, "members of %s may not become root", yamltree.Show(g))
 			}
 		}
 		switch {

@@ -20,7 +20,7 @@ var (
 	forces    = "the system would import a pool that another system uses, such as a hibernated one, and damage it"
 	needsZFS  = "the system needs this module to mount its root"
 	closed    = "the swap would stay closed"
-	opens     = "crypttab opens the swap, and names it"
+	opens     = "crypttab opens the swap, and names the opened device"
 	restricts = "the kernel would refuse the module of ZFS, which has no key that the kernel trusts, and hibernation"
 )
 
@@ -28,7 +28,8 @@ var (
 // safely, by name.
 var reservedArguments = map[string]reserved{
 	"root": {"the boot loader names the root", nil},
-	"resume": {"with hibernate: true, the plan names the swap; no other swap has the image of a hibernated system",
+	"resume": {"with hibernate: true, the plan sets it to the swap, because only this swap has the image of a " +
+		"hibernated system",
 		nil},
 	"resume_offset":    {"the image of a hibernated system begins at the start of the swap", nil},
 	"rd.luks.uuid":     {"the plan sets it to open the swap", nil},

@@ -34,8 +34,8 @@ var (
 
 // remedies say what to write for values that do not match.
 var remedies = map[*lazy.Regexp]string{
-	byID: "write a path below /dev/disk/by-id, or a loop device such as /dev/loop0; for a disk file, " +
-		"losetup --find --show FILE makes one",
+	byID: "write a path below /dev/disk/by-id, or a loop device such as /dev/loop0; losetup --find --show FILE makes a " +
+		"loop device of a disk image",
 	bsdDisk:      "write a disk such as /dev/wd0",
 	hostname:     "write lower case letters, digits and -",
 	zone:         "write a zone such as Europe/Rome",
@@ -129,7 +129,7 @@ func Questions(recipe string) []Question {
 	switch recipe {
 	case "void-zfs":
 		return slices.Concat(first, []Question{
-			{Key: "libc", Text: "C library, glibc or musl", Default: "glibc", shape: libcs},
+			{Key: "libc", Text: "C library: glibc or musl", Default: "glibc", shape: libcs},
 			{Key: "mirror", Text: "Repository of packages", Default: voidMirror, shape: url,
 				when: func(a map[string]string) bool { return a["libc"] != "musl" }},
 			{Key: "mirror", Text: "Repository of packages", Default: voidMirror + "/musl", shape: url,
@@ -145,12 +145,12 @@ func Questions(recipe string) []Question {
 		}, last)
 	case "debian-zfs":
 		loader[0].Optional = true
-		loader[0].Text += "; without it, GRUB starts Debian 12, and a unified kernel image Debian 13"
+		loader[0].Text += "; without it, GRUB starts Debian 12, and a unified kernel image starts Debian 13"
 		loader[1].when = func(a map[string]string) bool { return a["zfsbootmenu.file"] != "" }
 		return slices.Concat(first, []Question{
 			{Key: "release", Text: "Release, bookworm or trixie", Default: "trixie", shape: suites},
 			{Key: "mirror", Text: "Repository of packages", Default: debianMirror, shape: url},
-			{Key: "mirror_key", Text: "File NAME.asc with the key of the repository; without one, that of Debian",
+			{Key: "mirror_key", Text: "File NAME.asc with the key of the repository; without a file, Debian's key",
 				Optional: true, shape: keyFile,
 				when: func(a map[string]string) bool { return a["mirror"] != "" && a["mirror"] != debianMirror }},
 		}, swap, loader, last)
@@ -158,12 +158,12 @@ func Questions(recipe string) []Question {
 		first[0] = Question{Key: "disk", Text: "Disk that gets the system", Default: "/dev/wd0", shape: bsdDisk}
 		return slices.Concat(first[:1], first[2:5], []Question{
 			{Key: "release", Text: "Release", Default: "11.0", shape: word},
-			{Key: "mirror", Text: "Mirror that has the sets, such as https://cdn.netbsd.org/pub/NetBSD; without one, " +
-				"they are in a folder", Optional: true, shape: url},
+			{Key: "mirror", Text: "Mirror that has the sets, such as https://cdn.netbsd.org/pub/NetBSD; without a mirror, the " +
+				"sets are in a folder", Optional: true, shape: url},
 			{Key: "sets_dir", Text: "Folder with sets, kernel, ramdisk and SHA512", Default: "/sets", shape: path},
 			{Key: "ssh_keys", Text: "Public SSH key of root", shape: sshKey},
 		}, last[2:4], last[5:], []Question{{Key: "sets", Text: "Sets to install (base etc modules …); without an answer, " +
-			"all except those of X", Optional: true, shape: word, list: true}})
+			"all sets except those of X", Optional: true, shape: word, list: true}})
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func (c checker) datasets(s *Spec) {
 	}
 	if _, ok := parentsFirst(s.Datasets); !ok {
 		c.Add(c.at([]string{"datasets"}), "mount a dataset below its parent, or outside of it",
-			"a dataset is mounted above the mountpoint of its own parent, and would hide what the parent holds")
+			"the mountpoint of a dataset is above that of its own parent, and would hide the files of the parent")
 	}
 }
 

@@ -105,7 +105,7 @@ func TestDatasets(t *testing.T) {
 		{"pool: {properties: {setuid: off, xattr: off, casesensitivity: mixed}}",
 			"setuid=off does not suit"},
 		{"pool: {properties: {readonly: on}}",
-			`"readonly" cannot be set here: the installation could write nothing to it`},
+			`"readonly" cannot be set here: the installation could not write to it`},
 		{"datasets: [{name: a, mountpoint: /srv, properties: {readonly: on}}]",
 			`"readonly" cannot be set here`},
 		{"pool: {properties: {volsize: 10G}}",

@@ -53,7 +53,7 @@ func Bytes(value string) (n float64, ok bool) {
 // recipes or other keys set.
 var unsuitable = map[string]string{"encryption": "the pool is encrypted as a whole",
 	"keyformat": "the pool has one key", "keylocation": "the pool has one key", "pbkdf2iters": "the pool has one key",
-	"mountpoint": "the key mountpoint sets it", "readonly": "the installation could write nothing to it",
+	"mountpoint": "the key mountpoint sets it", "readonly": "the installation could not write to it",
 	"jailed": "the system could not mount it", "zoned": "the system could not mount it",
 	"sharenfs": "the installing system would share it; set it in the new system",
 	"sharesmb": "the installing system would share it; set it in the new system",
@@ -79,7 +79,7 @@ func (c checker) properties(s *Spec, all map[string]string, root bool, at ...str
 		why, refused := unsuitable[name]
 		if root && name == "compression" || root && name == "canmount" {
 			why, refused = map[string]string{"compression": "pool.compression sets it",
-				"canmount": "the first dataset is not mounted"}[name], true
+				"canmount": "the first dataset of the pool is not mounted"}[name], true
 		}
 		if strings.HasPrefix(name, "org.zfsbootmenu:") {
 			why, refused = "the recipe sets it", true
@@ -99,7 +99,7 @@ func (c checker) properties(s *Spec, all map[string]string, root bool, at ...str
 			if meant := yamltree.Nearest(name, slices.Sorted(maps.Keys(settable))); meant != "" {
 				fix = "did you mean " + strconv.Quote(meant) + "?"
 			}
-			c.Add(c.at(where), fix, "%s is not a property that every OpenZFS since 2.1 has", yamltree.Show(name))
+			c.Add(c.at(where), fix, "%s is not a property that every OpenZFS since 2.1 knows", yamltree.Show(name))
 		case name == "canmount" && value == "noauto":
 			c.Add(c.at(where), "write on or off", "canmount is %s", yamltree.Show(value))
 		case !values.MatchString(value):

@@ -387,7 +387,7 @@ func (c checker) linux(s *Spec) {
 	}
 	if len(s.Bootloader.SSHKeys) > 0 && s.Firmware == "fallback" {
 		c.Add(c.at([]string{zbm, "ssh_keys"}), "leave out ssh_keys or firmware",
-			"a boot entry starts the image of ZFSBootMenu that has ssh_keys, and with firmware fallback there is none")
+			"only a boot entry starts the image of ZFSBootMenu that has ssh_keys, and firmware: fallback makes no boot entry")
 	}
 	for key, set := range map[string]bool{"init": s.Init != "", "sets": len(s.Sets) > 0, "sets_dir": s.SetsDir != ""} {
 		if set {

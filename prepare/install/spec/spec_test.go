@@ -327,7 +327,7 @@ func TestArguments(t *testing.T) {
 	for _, c := range [][2]string{{"console=ttyS0", ""}, {"quiet", ""}, {"clearcpuid=erms", ""}, {"zfs_force=0", ""},
 		{"hibernate=nocompress", ""}, {"modprobe.blacklist=pcspkr", ""}, {"lockdown=none", ""}, {"rd.luks=1", ""},
 		{"noresume", "f:13:15: kernel_args has noresume: it discards the image"},
-		{"nohibernate", "forbids to hibernate"}, {"hibernate=noresume", "forbids to hibernate"},
+		{"nohibernate", "forbids hibernation"}, {"hibernate=noresume", "forbids hibernation"},
 		{"zfs_force=1", "would import a pool that another system uses"}, {"zfs.force", "and damage it"},
 		{"root=/dev/sda1", "the boot loader names the root"}, {"resume=/dev/sdz", "the plan names the swap"},
 		{"resume_offset=1", "resume_offset"}, {"spl.spl_hostid=0x00bab10c", "the pool is not imported"},
@@ -338,7 +338,7 @@ func TestArguments(t *testing.T) {
 		{"rd.luks.crypttab=no", "crypttab opens the swap"}, {"luks.crypttab=0", "crypttab opens the swap"},
 		{"usb-storage.quirks=0bda:9210:u", ""}, {"-x", "kernel_args.0 is not valid"},
 		{"module-blacklist=zfs", "needs this module"}, {"spl.spl-hostid=1", "the pool is not imported"},
-		{"luks.crypttab=yes", ""}, {"rd.luks.name=dead=x", "crypttab opens the swap, and names it"},
+		{"luks.crypttab=yes", ""}, {"rd.luks.name=dead=x", "crypttab opens the swap, and names the opened device"},
 		{"module.sig_enforce=N", ""}, {"noinitrd", "the initial RAM disk mounts the root"},
 		{"lockdown=integrity", "no key that the kernel trusts"}, {"module.sig_enforce", "refuse the module of ZFS"},
 		{"module_blacklist=x,zfs", "needs this module"}} {

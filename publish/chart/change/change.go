@@ -35,9 +35,9 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "change",
 		Title: "Differences in time",
-		Read: "Each bar is the difference of the second side from the first: to the right it takes longer. The whisker " +
-			"spans the 95 % interval. A row without a whisker is exact, has too few boots for an interval, or the " +
-			"same value in all boots; its text says which.",
+		Read: "Each bar is the difference of the second side from the first. A bar to the right means that the second side " +
+			"takes longer. The whisker spans the 95 % interval. A row without a whisker is exact, has too few boots for an " +
+			"interval, or has the same value in all boots; its text says which.",
 	}
 }
 

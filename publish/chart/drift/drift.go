@@ -38,10 +38,10 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "drift",
 		Title: "In the order of measurement",
-		Read: "Time runs from left to right, and a line marks the start of each block. Each contender has a panel with " +
-			"its own scale, written next to it: the difference of each value from the contender's median. A slope or jump " +
-			"that all panels share comes from the machine, and the design cancels it. One that only a single panel shows " +
-			"comes from that contender.",
+		Read: "Time runs from left to right, and a line marks the start of each block. Each contender has a panel with its " +
+			"own scale, written next to it: the difference of each value from the contender's median. A slope or jump that " +
+			"all panels share comes from the machine, and the design cancels it. A slope or jump in only one panel comes from " +
+			"that contender.",
 	}
 }
 

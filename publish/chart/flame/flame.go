@@ -48,10 +48,10 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "flame",
 		Title: "Flame charts",
-		Read: "Time runs from left to right. A box is a span: it is as wide as the span took long, and what the span " +
-			"did stands below it. Where nothing stands below a box, the span did the work itself. A pale box waited. " +
-			"A dotted box stands for several spans that are too short to have boxes of their own. A box with a dashed " +
-			"edge did not end in the recording. Vertical lines are marks.",
+		Read: "Time runs from left to right. A box is a span: its width is the time that the span took, and the spans " +
+			"inside it are below it. Where there is nothing below a box, the span itself did the work. A pale box is a wait. " +
+			"A dotted box stands for several spans that are too short for boxes of their own. A box with a dashed edge did " +
+			"not end in the recording. Vertical lines are marks.",
 	}
 }
 

@@ -86,10 +86,11 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "quantile",
 		Title: "Latencies",
-		Read: "Each line shows how long the fastest part of the operations took at most: half of them at 50 %, all but " +
-			"one of a hundred at 99 %. Both axes are logarithmic, so the slowest operations have as much room as the " +
-			"others. A line ends where fewer than " + strconv.Itoa(Slower) + " operations were slower. All trials of a " +
-			"contender are together, so the lines have no intervals and decide nothing.",
+		Read: "Each line shows a latency for each share of the operations: at 50 %, half of the operations took at most " +
+			"this time; at 99 %, all but one of a hundred did. Both axes are logarithmic, so the slowest operations have as " +
+			"much room as the others. A line ends where fewer " +
+			"than " + strconv.Itoa(Slower) + " operations were slower. A line pools all trials of a contender, so it has no " +
+			"interval and decides nothing.",
 	}
 }
 

@@ -35,9 +35,8 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "timeline",
 		Title: "Timelines",
-		Read: "Each row is a mark: a moment that the boot reached. The bar begins at the mark before it, so that its " +
-			"length is the time between the two. The whisker is the uncertainty of the clock that saw the mark, " +
-			"compared with the other clocks.",
+		Read: "Each row is a mark: a moment that the boot reached. The bar begins at the mark before it, so its length is " +
+			"the time between the two marks. The whisker is the uncertainty of the mark's clock relative to the other clocks.",
 	}
 }
 

@@ -44,9 +44,9 @@ func (Figure) Doc() chart.Doc {
 		Title: "Trade-off",
 		Read: "Two metrics of a sweep: each point is one value of the sweep, at its medians, with the confidence interval " +
 			"of each. A filled diamond is on the Pareto front: every other value has a worse median in one metric, or the " +
-			"same in both. A hollow square is beaten by another value; the table names it, and says whether their " +
-			"intervals overlap. The front is drawn from medians and is not a verdict. A line between two points is " +
-			"not a measurement. An axis is logarithmic if its largest value is many times its smallest.",
+			"same medians in both. A hollow square is beaten by another value; the table names that value, and says whether " +
+			"the intervals of the two overlap. The front is drawn from medians and is not a verdict. A line between two " +
+			"points is not a measurement. An axis is logarithmic if its largest value is many times its smallest.",
 	}
 }
 

@@ -65,11 +65,11 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "trend",
 		Title: "Trend",
-		Read: "Runs over time, the oldest on the left. A dot is the estimate of one run. Its dark line is the interval by " +
-			"the noise inside the run, its light line adds the differences between runs. A horizontal line is the level of " +
-			"the runs between two steps, with its interval as a box. A vertical line with a sign is a step; the shade next to " +
-			"it covers the runs at which it may have been. The band is the margin around no difference. A circle with a " +
-			"bar at the bottom is a run that does not count.",
+		Read: "Runs over time, the oldest on the left. A dot is the estimate of one run. The dark line is its interval " +
+			"from the noise inside the run; the light line also includes the differences between runs. A horizontal line is " +
+			"the level of the runs between two steps, with its interval as a box. A vertical line with a sign is a step; the " +
+			"shade next to it covers the runs at which the step may have happened. The band is the margin around no " +
+			"difference. A circle with a bar at the bottom is a run that does not count.",
 	}
 }
 

@@ -38,7 +38,7 @@ func Parse(text []byte, src Source) (Doc, error) {
 	}
 	if !utf8.Valid(text) {
 		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
-		d.addWarning("the text is not UTF-8; bakeoff replaces the bytes that are not", "convert the file to UTF-8")
+		d.addWarning("the text is not UTF-8; bakeoff replaces the invalid bytes", "convert the file to UTF-8")
 	}
 	text = bytes.TrimLeftFunc(text, invisible) // a byte order mark is one
 	head := text[:min(len(text), maxFront)]

@@ -93,7 +93,7 @@ func (e *Export) Finish(p Post) {
 	}
 	if line := content.HidingLine(p.Body); line > 0 && !p.HTML && !p.Draft {
 		p.Draft = true
-		e.Note(p.Source, "line %d of its text may be front matter that hides it; it becomes a draft", line)
+		e.Note(p.Source, "line %d of its text may be front matter that hides the post, so the post becomes a draft", line)
 	}
 	for _, m := range content.Shortcodes(p.Body) {
 		e.Note(p.Source, "the shortcode %s stays as text", safetext.Clip(safetext.Line(m), 60))
