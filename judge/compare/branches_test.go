@@ -267,7 +267,8 @@ func mentions(r Result, text string) (n int) {
 // Each warning is given where its condition holds, and nowhere else.
 func TestWarnings(t *testing.T) {
 	repeats := []Run{ratios("c", 0.001), ratios("d", -0.001)}
-	all := []string{"unavailable.", "unavailable for some metrics.", "come from calibrations", "was measured by calibrations",
+	all := []string{"unavailable.", "unavailable for some metrics.", "come from calibrations",
+		"was measured by calibrations",
 		"too few blocks", "The baselines differ: host in OLD, crun in NEW.", "OLD ended as soon", "NEW ended as soon",
 		"OLD has not ended", "NEW has not ended", "In OLD the twin differs", "In NEW the twin differs",
 		"The twin, a second copy"}

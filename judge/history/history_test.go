@@ -221,7 +221,8 @@ func TestInvariance(t *testing.T) {
 	mixed := slices.Clone(runs)
 	stream(9).Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
 	got := of(t, append(mixed, runs[3], runs[3]), history.Option{})
-	if note := got.Labs[0].Notes; len(note) != 1 || note[0] != "2 runs were given more than once; each of them counts once." {
+	const twice = "2 runs were given more than once; each of them counts once."
+	if note := got.Labs[0].Notes; len(note) != 1 || note[0] != twice {
 		t.Errorf("notes %q", note)
 	}
 	got.Labs[0].Notes = want.Labs[0].Notes

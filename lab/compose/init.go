@@ -277,7 +277,7 @@ func (e Env) flow() string {
 }
 
 func writeLimits(w *writer, volumes []storage) {
-	w.comment("", "What every contender gets that does not say otherwise.")
+	w.comment("", "Values for contenders that do not set these keys themselves.")
 	w.own("defaults:", "  cpus: 1", "  memory: 512MiB")
 	if len(volumes) == 0 {
 		w.own("")
@@ -367,7 +367,7 @@ func writeInitDesign(w *writer) {
 	looks := numbers(d.Looks)
 	w.own("design:",
 		fmt.Sprintf("  %-29s # differences within it are equivalent", fmt.Sprintf("margin: %v", d.Margin)),
-		fmt.Sprintf("  %-29s # no block starts that would exceed it", "budget: 30m"),
+		fmt.Sprintf("  %-29s # bakeoff starts no block that would exceed it", "budget: 30m"),
 		fmt.Sprintf("  # %-27s # the numbers of blocks after which the run may stop", "looks: "+looks), "",
 		"profiles:",
 		"  ci: {design: {blocks: 2, budget: 60s}} # bakeoff run --profile ci: a short check that decides nothing")

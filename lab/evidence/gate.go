@@ -91,12 +91,12 @@ func Gates() []Gate {
 			"was set",
 			clockGate},
 		{analysis.SharedGate,
-			"other programs used most of the time of the environment's CPUs, so that most of the CPU time of an " +
-				"operation is theirs",
+			"other programs used most of the time of the environment's CPUs, so that most of the measured CPU time of an " +
+				"operation belongs to those programs",
 			cpuSharedGate},
 		{"cpu-time", "a program reported its CPU time as elapsed time", cpuTimeGate},
-		{"cpu-wait", "the environment waited for a CPU that other programs used, so that the result describes the " +
-			"CPU time that they left",
+		{"cpu-wait", "the environment waited for a CPU that other programs used, so that the result describes the CPU time " +
+			"that those programs left over",
 			cpuWaitGate},
 		{"disk", "the disk moved far less data than the workload forced to the disk, so that the trial measured " +
 			"memory", diskGate},

@@ -209,7 +209,7 @@ func (v *verifier) lab(cat *manifest.Catalogue) {
 	p.Record(lab)
 	again, err := plan.Expand(lab, *cat, p.Seed, p.Version)
 	if err != nil {
-		v.find(NotAsPlanned, store.PlanFile, "no plan follows from the lab file: %v", err)
+		v.find(NotAsPlanned, store.PlanFile, "this program cannot make a plan from the lab file: %v", err)
 		return
 	}
 	v.drawnAgain(p, again, cat)

@@ -151,7 +151,7 @@ func (r *resolver) design(l *Lab, from sources) Design {
 	if v := value("blocks"); v != "" {
 		d.Blocks, _ = strconv.Atoi(v)
 		if last := d.Looks[len(d.Looks)-1]; d.Blocks > last {
-			r.fail(from.get("blocks"), "use at most that many blocks, or add a later look",
+			r.fail(from.get("blocks"), "use at most as many blocks as the last look, or add a later look",
 				"blocks is %d, and the last look is at %d blocks",
 				d.Blocks, last)
 		}

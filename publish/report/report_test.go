@@ -337,7 +337,7 @@ func TestMachineIsOnThePage(t *testing.T) {
 	must(t, Write(dir, Option{}))
 	data, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
 	must(t, err)
-	for _, want := range []string{"The calibration is not the one that the journal names", "was not calibrated"} {
+	for _, want := range []string{"The calibration file is not the one that the journal names", "was not calibrated"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("with a changed file the page does not say %q", want)
 		}

@@ -236,7 +236,7 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, dam
 			problem = ""
 			digest, _, isNew, err := s.Add(ctx, dir)
 			if ctx.Err() != nil {
-				return cli.Interrupted(ctx, "what was added stays; run the command again for the others")
+				return cli.Interrupted(ctx, "the runs added so far stay in the store; run the command again to add the others")
 			}
 			switch {
 			case fault.Is(err, fault.Invalid), fault.Is(err, fault.NotFound) && len(folders) > 1:

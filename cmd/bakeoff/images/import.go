@@ -178,7 +178,7 @@ store:NAME:VERSION. The tar file may be compressed with gzip, xz, zstd or bzip2.
 		},
 	}
 	fl := c.Flags()
-	fl.StringVarP(&origin, "origin", "i", "", "the IMAGE that the files are added to")
+	fl.StringVarP(&origin, "origin", "i", "", "the IMAGE to which create adds the files")
 	fl.StringVar(&m.Description, "description", "", "what the image is, in a sentence")
 	fl.StringVar(&m.OS, "os", "", "the operating system of the image; by default linux, or the system of the origin")
 	fl.StringVar(&m.Arch, "arch", "",

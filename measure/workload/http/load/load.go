@@ -74,12 +74,12 @@ var loopParams = []param.Spec{
 	{Name: "sha256", Kind: param.Text,
 		Doc: "SHA-256 of the expected body in hexadecimal; when empty, the first body is the reference"},
 	{Name: "tls", Kind: param.Bool, Default: "false",
-		Doc: "HTTPS; without keepalive the portable engine is used, because then most of the work is handshakes"},
+		Doc: "HTTPS; without keepalive, bakeoff uses the portable engine, because most of the work is then handshakes"},
 	{Name: "certificate", Kind: param.Text,
 		Doc: "SHA-256 of the only trusted server certificate, in hexadecimal; required with tls"},
 	{Name: "priority", Kind: param.Text, Default: "auto", Enum: []string{"auto", http.Ordinary},
-		Doc: "auto lets the threads of an epoll loop run before everything ordinary where the system permits it " +
-			"(SCHED_RR), so that neighbours on their CPU delay neither what they send nor what they take the time of"},
+		Doc: "auto: if the system permits it, the threads of an epoll loop have real-time priority (SCHED_RR), so that " +
+			"other programs on their CPU delay neither requests nor the time stamps of responses"},
 	{Name: "engine", Kind: param.Text, Default: "auto", Enum: []string{"auto", "portable"},
 		Doc: "portable uses one goroutine per connection even if epoll is available"},
 }
