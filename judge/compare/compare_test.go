@@ -182,7 +182,8 @@ func TestNoVerdictWithoutSpread(t *testing.T) {
 		}
 	}
 	res := two(t, a, b, Option{Calibrated: &Spread{Runs: 5, Direct: 0.02, Relative: 0.01, Source: "calibrated"}})
-	if !slices.ContainsFunc(res.Warnings, func(w string) bool { return strings.Contains(w, "calibration only computes") }) {
+	warned := func(w string) bool { return strings.Contains(w, "calibration only computes") }
+	if !slices.ContainsFunc(res.Warnings, warned) {
 		t.Errorf("calibrations are taken without a warning: %q", res.Warnings)
 	}
 	if c := row(t, res, "crun").Relative; c.Verdict != analysis.Worse || *c.Spread != 0.01 || c.Source != "calibrated" {

@@ -120,7 +120,7 @@ func TestGRUBRefuses(t *testing.T) {
 		"othermenu": {func(m *machine) { m.files[grubMenu] = "linux /vmlinuz root=/dev/sda1" }, "does not name the root",
 			fault.Unsupported},
 		"nokernel": {func(m *machine) { m.files["zroot/ROOT/void-installed /modules"] = "6.12.8" },
-			`has modules for the kernels ["6.12.8"], and /boot has other kernels: ["6.12.9" "6.12.10"]`, fault.Invalid},
+			`has modules for the kernels ["6.12.8"], but /boot has other kernels: ["6.12.9" "6.12.10"]`, fault.Invalid},
 		"noentry": {func(m *machine) { m.files[grubMenu] = strings.ReplaceAll(m.files[grubMenu], "6.12.9", "6.12.7") },
 			"has no entry for the kernel 6.12.9", fault.Invalid},
 	} {

@@ -63,7 +63,7 @@ func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"":              "facts.json:1: unexpected end of JSON input",
 		"{\n\n x}":      "facts.json:3:",
-		`{"schema": 2}`: "schema 2, not 1",
+		`{"schema": 2}`: "schema 2, but this program reads schema 1",
 		"{\"schema\": 1,\n\"ram_bytes\": \"much\"}": "facts.json:2: ram_bytes must not be a JSON string",
 		`{"schema": 1, "zfs": {"p": {"a": ["b"]}}}`: "a property must be a string or [value, source]",
 		`{"schema": 1, "zfs": {"p": {"a": 7}}}`:     "a property must be a string or [value, source]",

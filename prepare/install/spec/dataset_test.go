@@ -83,7 +83,7 @@ func TestDatasets(t *testing.T) {
 		{"pool: {properties: {compression: zstd}}",
 			"pool.compression sets it"},
 		{"datasets: [{name: a, mountpoint: /srv/x}, {name: a/b, mountpoint: /srv}]",
-			"f:8:11: a dataset is mounted above the mountpoint of its own parent"},
+			"f:8:11: the mountpoint of a dataset is above that of its own parent"},
 		{"pool: {compatibility: openzfs-2.1-linxu}",
 			`f:8:23: OpenZFS 2.4 of ZFSBootMenu 3.1 does not know the features of "openzfs-2.1-linxu"; did you mean`},
 		{"pool: {compatibility: grub2}",

@@ -301,7 +301,7 @@ func TestSystemNames(t *testing.T) {
 // TestGroups refuses groups that usermod would not find, and those of other systems for administrators.
 func TestGroups(t *testing.T) {
 	for _, c := range [][3]string{{"article", "wheel, docker", ""}, {"debian13", "sudo, docker", ""},
-		{"article", "sudo", `f:21:27: "sudo" is not the group of those who may become root; write wheel`},
+		{"article", "sudo", `f:21:27: members of "sudo" may not become root; write wheel`},
 		{"debian13", "wheel", "write sudo"}, {"debian13", "anna", ""},
 		{"debian13", "bob", "write the user bob before this one"},
 	} {
@@ -329,7 +329,7 @@ func TestArguments(t *testing.T) {
 		{"noresume", "f:13:15: kernel_args has noresume: it discards the image"},
 		{"nohibernate", "forbids hibernation"}, {"hibernate=noresume", "forbids hibernation"},
 		{"zfs_force=1", "would import a pool that another system uses"}, {"zfs.force", "and damage it"},
-		{"root=/dev/sda1", "the boot loader names the root"}, {"resume=/dev/sdz", "the plan names the swap"},
+		{"root=/dev/sda1", "the boot loader names the root"}, {"resume=/dev/sdz", "the plan sets it to the swap"},
 		{"resume_offset=1", "resume_offset"}, {"spl.spl_hostid=0x00bab10c", "the pool is not imported"},
 		{"spl_hostid=00bab10c", "the pool is not imported"}, {"rd.luks.uuid=1", "the plan sets it"},
 		{"luks=no", "the swap would stay closed"}, {"zfs.zfs_arc_max=1", "memory is left to hibernate"},
