@@ -247,9 +247,9 @@ func TestFilesystemsAndRoutes(t *testing.T) {
 		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs", "options": ["fast"]}]`: "no such option",
 		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs"},` +
 			` {"source": "/c", "target": "/b", "type": "lofs"}]`: "same target",
-		`"routes": {"x": "10.0.0.1"}`:                      "not an IPv4 network",
-		`"routes": {"10.0.0.0/8": "nics[1]"}`:              "neither an IPv4 address nor a NIC",
-		`"routes": {"10.0.0.0/8": "fe80::1"}`:              "neither an IPv4 address nor a NIC",
+		`"routes": {"x": "10.0.0.1"}`:         "not an IPv4 network",
+		`"routes": {"10.0.0.0/8": "nics[1]"}`: "neither an IPv4 address nor a NIC",
+		`"routes": {"10.0.0.0/8": "fe80::1"}`: "neither an IPv4 address nor a NIC",
 	} {
 		if _, err := Read("f", []byte(head+part+"}")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", part, err)
