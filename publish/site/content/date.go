@@ -7,12 +7,13 @@ import (
 	"bakeoff/base/fault"
 )
 
-// layouts are the dates of BSSG, and those of RFC 3339 that Hugo writes.
+// layouts are the dates of BSSG, those of RFC 3339 that Hugo writes, and those of Pelican and Astro.
 var layouts = []string{
 	"2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 -07:00", "2006-01-02 15:04:05", "2006-01-02 15:04 -0700",
 	"2006-01-02 15:04", "2006-01-02", time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04",
 	"2006-01-02 15:04:05 Z07:00", "2006-01-02 15:04:05Z07:00", "2006/01/02", "2006/01/02 15:04:05",
 	"2006/01/02 15:04:05 -0700", "2006/01/02 15:04:05 -07:00", "2006/01/02 15:04",
+	"2006-01-02T15:04Z07:00", "Jan 2 2006", "Jan 2, 2006", "January 2, 2006", "2 January 2006",
 }
 
 // named are the abbreviations whose meaning is the same everywhere. Nikola writes UTC+02:00.
