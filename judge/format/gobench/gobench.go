@@ -295,8 +295,8 @@ func (r *reader) addResult(x *benchfmt.Result) {
 		}
 	}
 	rec.Labels = append([]format.Label{pkg}, splitName(string(x.Name), "")...) // settleProcs finds GOMAXPROCS
-	if x.Iters == 0 {
-		r.p.LeaveOut(line, "%s ran 0 times", x.Name)
+	if x.Iters <= 0 {
+		r.p.LeaveOut(line, "%s ran %d times", x.Name, x.Iters)
 		return
 	}
 	for _, v := range x.Values {

@@ -78,6 +78,8 @@ func TestLeftOut(t *testing.T) {
 			Want: "x:2: B ran 0 times"},
 		{Name: "no iterations and a time", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB 0 0 ns/op\n",
 			Want: "x:2: B ran 0 times"},
+		{Name: "negative iterations", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB -5 7 ns/op\n",
+			Want: "x:2: B ran -5 times"},
 		{Name: "twice", Text: "BenchmarkA 1 5 ns/op 6 ns/op\n", Want: "x:1: the line of A has a second value in sec/op"},
 		{Name: "a long result",
 			Text: "BenchmarkB 1 5 ns/op\nBenchmarkA 1 5 ns/op" + strings.Repeat(" ", 70<<10) + "\n",
