@@ -407,6 +407,11 @@ func TestWarningsNameWhatKeepsContendersApart(t *testing.T) {
 		if len(r.Comparisons) != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], x.want) {
 			t.Errorf("%q, want %q", r.Warnings, x.want)
 		}
+		if opposed := x.now.Series[0].Metric.Better == sample.Higher; opposed && (len(r.Missing) != 2 ||
+			r.Missing[0].Reason != "no file has a value of time with higher as better" ||
+			r.Missing[1].Reason != "no file has a value of time with lower as better") {
+			t.Errorf("opposed directions: %+v", r.Missing)
+		}
 	}
 	// With several values of each contender, the label is not that of contenders.
 	several := compared(t, Option{}, source("old", on("A", "./old small", "s", sample.Lower), on("A", "./old big", "s",

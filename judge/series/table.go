@@ -392,21 +392,28 @@ func scaledValues(vs []float64, scale sample.Scale) []float64 {
 }
 
 // lacking lists the metrics that other contenders have values of, but not who. keys are those
-// of one cell.
-func (t *table) lacking(keys []cellMetric, who string) (out []string) {
-	has := map[string]bool{} // a metric with two directions is one here; opposed warns of it
-	for _, key := range keys {
+// of one cell. opposed is whether who has values of one of them, with another direction.
+func (t *table) lacking(keys []cellMetric, who string) (out []string, opposed bool) {
+	has := func(key cellMetric, who string) bool {
 		s := t.sides[key][who]
-		has[key.metric] = has[key.metric] || s != nil && len(s.values) > 0
+		return s != nil && len(s.values) > 0
 	}
 	for _, key := range keys {
-		for _, s := range t.sides[key] {
-			if len(s.values) > 0 && !has[key.metric] {
-				out = lists.AddNew(out, key.metric)
-			}
+		if has(key, who) || !slices.ContainsFunc(t.contenders, func(c string) bool { return has(key, c) }) {
+			continue
 		}
+		name := key.metric
+		if slices.ContainsFunc(keys, func(k cellMetric) bool { return k.metric == key.metric && has(k, who) }) {
+			opposed = true
+			direction := " without a direction"
+			if key.better != "" {
+				direction = fmt.Sprintf(" with %s as better", key.better)
+			}
+			name += direction
+		}
+		out = lists.AddNew(out, name)
 	}
-	return out
+	return out, opposed
 }
 
 // missing lists the cells in which a contender has no value, or no value of a metric.
@@ -421,8 +428,8 @@ func (t *table) missing(r *Result) {
 			o, reason := c.sides[who], ""
 			switch {
 			case o != nil && o.values > 0:
-				lacks := t.lacking(keys[c.name], who)
-				if !expected || len(lacks) == 0 {
+				lacks, opposed := t.lacking(keys[c.name], who)
+				if len(lacks) == 0 || !expected && !opposed {
 					continue
 				}
 				reason = "no file has a value of " + strings.Join(lacks, ", ")
