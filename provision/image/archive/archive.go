@@ -44,9 +44,12 @@ func Import(ctx context.Context, r reference.Reference, arch string, into *layou
 // It finds an archive that is truncated or of another form, and an image for another system or architecture. Errors
 // are of kind fault.Invalid, or fault.Unsupported for another platform.
 func Check(ctx context.Context, r reference.Reference, arch string) error {
+	if err := checkPath(r); err != nil {
+		return err
+	}
 	f, err := os.Open(r.Path)
 	if err != nil {
-		return addPathFix(err)
+		return err
 	}
 	defer f.Close()
 	files, err := headers(ctx, f)
@@ -114,17 +117,20 @@ func checkConfig(s packed, name, arch string) error {
 }
 
 func read(ctx context.Context, r reference.Reference, arch string, into *layout.Layout) (v1.Descriptor, error) {
+	if err := checkPath(r); err != nil {
+		return v1.Descriptor{}, err
+	}
 	if r.Kind == reference.Layout {
 		root, err := os.OpenRoot(r.Path)
 		if err != nil {
-			return v1.Descriptor{}, addPathFix(err)
+			return v1.Descriptor{}, err
 		}
 		defer root.Close()
 		return fromLayout(ctx, folder{root}, r, arch, into)
 	}
 	f, err := os.Open(r.Path)
 	if err != nil {
-		return v1.Descriptor{}, addPathFix(err)
+		return v1.Descriptor{}, err
 	}
 	defer f.Close()
 	unpacked, err := seekableTar(ctx, f, into)
@@ -143,11 +149,26 @@ func read(ctx context.Context, r reference.Reference, arch string, into *layout.
 	return fromDocker(ctx, files, into)
 }
 
-func addPathFix(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+// checkPath refuses a path that is not of the kind that a reference names. An archive is read several
+// times, so it must be a file.
+func checkPath(r reference.Reference) error {
+	info, err := os.Stat(r.Path)
+	switch layout := r.Kind == reference.Layout; {
+	case errors.Is(err, fs.ErrNotExist):
 		return fault.WithFix(fault.Wrap(fault.Invalid, "", err), "check the path; it is relative to the working folder")
+	case err != nil:
+		return err
+	case layout && !info.IsDir():
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a file, not the folder of an OCI image layout", r.Path),
+			"write oci-archive: before an archive of a layout, and docker-archive: before a file that docker save wrote")
+	case !layout && info.IsDir():
+		return fault.WithFix(fault.New(fault.Invalid, "%s is a folder, not an archive", r.Path),
+			"write oci: before the folder of an OCI image layout")
+	case !layout && !info.Mode().IsRegular():
+		return fault.WithFix(fault.New(fault.Invalid, "%s is not a regular file, and bakeoff reads an archive twice", r.Path),
+			"write the archive to a file first")
 	}
-	return err
+	return nil
 }
 
 // source has files by their paths.
