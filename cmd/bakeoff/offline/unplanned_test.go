@@ -100,7 +100,7 @@ func TestAnUnplannedRunSaysSo(t *testing.T) {
 	}
 }
 
-// An empty name is no name of the current folder, even if it contains a run.
+// An empty name does not name the current folder, even if this folder contains a run.
 func TestAnEmptyNameIsNoFolder(t *testing.T) {
 	dir := earlier(t)
 	if err := os.CopyFS(filepath.Join(filepath.Dir(dir), "copy"), os.DirFS(dir)); err != nil {

@@ -26,7 +26,7 @@ func keyFault(line string) (why, fix string) {
 	case kind == "ssh-dss":
 		return "is a DSA key (ssh-dss), which OpenSSH does not accept", "write a key of another type, such as ssh-ed25519"
 	case strings.Contains(kind, "-cert-v"):
-		return "is a certificate, which is no key that may log in", write
+		return "is a certificate, not a public key", write
 	case err != nil:
 		return "is not whole: its base64 text is damaged or cut off", "copy the whole line of the file NAME.pub"
 	case len(blob) < 4 || uint64(binary.BigEndian.Uint32(blob)) >= uint64(len(blob)-4):
